@@ -1,0 +1,15 @@
+//! What a hub stores, as plain values: messages, records, tasks and checkpoints. Stores keep them, core makes them.
+
+mod blob;
+mod checkpoint;
+mod message;
+mod queue;
+mod record;
+mod task;
+
+pub use blob::{Batch, BlobError, Encoded, FORMAT, Fate, Payload, StoredBatch};
+pub use checkpoint::{Checkpoint, Fence, History, Then};
+pub use message::{Class, Control, DropReason, Message, Origin, Over, Start};
+pub use queue::{Filter, Kind, QueueKey, Queues, VersionRule};
+pub use record::{EntityRecord, Hold, Lock, Parent, Record, Status, Tags, Times, Trouble, TroubleKind};
+pub use task::{Completion, Task, TaskFence};

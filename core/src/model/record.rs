@@ -1,0 +1,233 @@
+//! The record of an instance: everything but its history.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
+use crate::model::{Class, Control, Encoded, Kind, Message, Payload, QueueKey};
+
+/// Labels that a user gives an instance or a task.
+pub type Tags = BTreeMap<String, String>;
+
+/// Where an instance stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    /// Created, not yet run.
+    Pending,
+    /// Has run and not ended.
+    Running,
+    /// Takes only control messages.
+    Suspended,
+    /// Ended with an output.
+    Completed,
+    /// Ended with a failure.
+    Failed,
+    /// Ended from outside.
+    Terminated,
+    /// Ended by its own decision to cancel; only some SDKs use it.
+    Canceled,
+}
+
+impl Status {
+    /// Whether the run has ended.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Terminated | Self::Canceled)
+    }
+}
+
+/// Which waiting messages an instance takes. Set by every commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// All.
+    Open,
+    /// Start and control: not started, or suspended.
+    Control,
+    /// Control, and messages of that instance: an entity locked by it.
+    From(InstanceId),
+    /// Start and rewind: the run has ended. Others are dropped and counted.
+    Ended,
+}
+
+impl Hold {
+    /// Whether a message of that class and sender is delivered.
+    #[must_use]
+    pub fn admits(&self, message: &Message) -> bool {
+        match (self, &message.class) {
+            (Self::Open, _)
+            | (Self::Control, Class::Start(_) | Class::Control(_))
+            | (Self::From(_), Class::Control(_))
+            | (Self::Ended, Class::Start(_) | Class::Rewind(_)) => true,
+            (Self::From(owner), _) => message.origin.sender() == Some(owner),
+            (Self::Control | Self::Ended, _) => false,
+        }
+    }
+}
+
+/// When things happened, by the store's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Times {
+    /// When the instance was created; kept by continue-as-new.
+    pub created: Timestamp,
+    /// When it last changed.
+    pub updated: Timestamp,
+    /// Not to run before this time.
+    pub scheduled: Option<Timestamp>,
+    /// When the run ended.
+    pub completed: Option<Timestamp>,
+}
+
+/// The instance that waits for this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// Its id.
+    pub instance: InstanceId,
+    /// The run that waits.
+    pub execution: ExecutionId,
+    /// The event id under which it scheduled this instance.
+    pub event_id: i32,
+}
+
+/// Why an instance's turn cannot run now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kind of trouble.
+    pub kind: TroubleKind,
+    /// What happened and what to do, in a sentence.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// How many turns have failed in this way.
+    pub attempts: u32,
+}
+
+/// The kinds of trouble; each has its own setting for whether it ever becomes Failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum TroubleKind {
+    /// The code does not match the history.
+    Mismatch,
+    /// The code panicked.
+    Panic,
+    /// No code of that name or version is registered.
+    UnknownName,
+    /// Input, history or message cannot be decoded.
+    Undecodable,
+    /// The code waits for something that is not durable, or never stops.
+    NotDurable,
+    /// The worker's answer makes no sense.
+    InvalidAnswer,
+    /// A limit was passed.
+    TooLarge,
+    /// The host died while it had the item.
+    HostDied,
+}
+
+/// An entity's part of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntityRecord {
+    /// Its state; `None` when it has none.
+    pub state: Option<Payload>,
+    /// Who has locked it.
+    pub lock: Option<Lock>,
+    /// Critical sections that were unlocked before their lock request arrived.
+    pub early_unlocks: Vec<String>,
+}
+
+/// A lock on an entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    /// The critical section.
+    pub section: String,
+    /// The orchestration that holds it.
+    pub owner: InstanceId,
+    /// The run of it.
+    pub owner_execution: ExecutionId,
+}
+
+/// An instance without its history: enough to claim, get, list and route it, and to check a cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// What claims filter by.
+    pub queue: QueueKey,
+    /// The current run.
+    pub execution: ExecutionId,
+    /// The ordinal of the current run, from 0.
+    pub generation: u32,
+    /// How many commits the instance has had; set by the store.
+    pub revision: Revision,
+    /// Where it stands.
+    pub status: Status,
+    /// Which messages it takes.
+    pub hold: Hold,
+    /// When things happened; set by the store.
+    pub times: Times,
+    /// Events in the history of the current run.
+    pub history_len: u32,
+    /// Bytes in the history of the current run.
+    pub history_bytes: u64,
+    /// Attempts at the next turn that failed.
+    pub attempts: u32,
+    /// Why the next turn cannot run.
+    pub trouble: Option<Trouble>,
+    /// The start message that began this instance: the same again is a repeat, and a child's answer names it.
+    pub start: MessageId,
+    /// The instance that waits for this one.
+    pub parent: Option<Parent>,
+    /// Labels.
+    pub tags: Tags,
+    /// What the code last reported of itself.
+    pub custom_status: Option<Payload>,
+    /// The result, once there is one.
+    pub output: Option<Payload>,
+    /// The encoded failure details, if the run failed.
+    pub failure: Option<Encoded>,
+    /// The encoded trace context the worker last answered with.
+    pub trace: Option<Encoded>,
+    /// The entity's part.
+    pub entity: Option<EntityRecord>,
+}
+
+impl Record {
+    /// The record of an instance that has not run: Pending, held for its start.
+    #[must_use]
+    pub fn pending(queue: QueueKey, execution: ExecutionId, start: MessageId) -> Self {
+        Self {
+            queue,
+            execution,
+            generation: 0,
+            revision: Revision::default(),
+            status: Status::Pending,
+            hold: Hold::Control,
+            times: Times::default(),
+            history_len: 0,
+            history_bytes: 0,
+            attempts: 0,
+            trouble: None,
+            start,
+            parent: None,
+            tags: Tags::new(),
+            custom_status: None,
+            output: None,
+            failure: None,
+            trace: None,
+            entity: None,
+        }
+    }
+
+    /// The record of an entity that a message brings into being. Entities are always open for messages.
+    #[must_use]
+    pub fn entity(name: &str, first: &Message) -> Self {
+        let queue = QueueKey::new(Kind::Entity, name, None);
+        let execution = crate::identity::execution_of(first.id);
+        let record = Self::pending(queue, execution, first.id);
+        Self { hold: Hold::Open, status: Status::Running, entity: Some(EntityRecord::default()), ..record }
+    }
+}
+
+impl Message {
+    /// Whether this is a suspend: a turn's batch ends with the first of them.
+    #[must_use]
+    pub fn is_suspend(&self) -> bool {
+        matches!(self.class, Class::Control(Control::Suspend))
+    }
+}

@@ -1,0 +1,342 @@
+//! The first half of a turn: what each message is worth.
+
+use std::collections::BTreeSet;
+
+use dauer_proto::{EventType, HistoryEvent, event, failure, time};
+
+use crate::identity;
+use crate::ids::{MessageId, Timestamp};
+use crate::ledger::Ledger;
+use crate::model::{
+    Class, Control, DropReason, Encoded, Fate, Message, Origin, Over, Record, Start, Status, TroubleKind,
+};
+use crate::turn::{Input, NewEvent, Plan, Stalled, Step};
+
+/// Decides what a claimed instance's messages are worth.
+///
+/// `ledger` is that of the record's execution. A plan that [`Plan::is_run`] goes to the worker and then to
+/// [`super::finish`]; any other goes to [`super::settle`] at once.
+///
+/// # Errors
+/// [`Stalled`] when a message cannot be read.
+pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
+    if let Some(start) = not_yet_due(&input) {
+        return before_its_time(&input, ledger, start);
+    }
+    let mut gather = Gather::new(&input, ledger);
+    for message in &input.messages {
+        if gather.take(message)? == Flow::Stop {
+            break;
+        }
+    }
+    gather.take_completions()?;
+    if !gather.started && !gather.events.is_empty() {
+        let text =
+            "a turn of an instance that has not begun came without its start; the store must put it first";
+        return Err(Stalled::new(TroubleKind::Undecodable, text));
+    }
+    let step = match std::mem::replace(&mut gather.step, Step::Quiet) {
+        Step::Run { .. } if gather.events.is_empty() => Step::Quiet,
+        step => step,
+    };
+    if matches!(step, Step::Run { .. }) {
+        gather.precede_with_time();
+    }
+    Ok(gather.into_plan(&input, step))
+}
+
+/// Whether the loop over the messages goes on.
+#[derive(PartialEq)]
+enum Flow {
+    Next,
+    /// What follows stays in the inbox for the next turn.
+    Stop,
+}
+
+struct Gather<'a> {
+    input: &'a Input,
+    ledger: &'a Ledger,
+    record: Record,
+    started: bool,
+    suspended: bool,
+    closed: BTreeSet<MessageId>,
+    events: Vec<NewEvent>,
+    fates: Vec<(MessageId, Fate)>,
+    refusals: Vec<Message>,
+    now: Timestamp,
+    step: Step,
+}
+
+impl<'a> Gather<'a> {
+    fn new(input: &'a Input, ledger: &'a Ledger) -> Self {
+        Self {
+            input,
+            ledger,
+            record: input.record.clone(),
+            started: ledger.started().is_some(),
+            suspended: ledger.is_suspended(),
+            closed: BTreeSet::new(),
+            events: Vec::new(),
+            fates: Vec::new(),
+            refusals: Vec::new(),
+            now: input.now.max(ledger.now()),
+            step: Step::Run { fresh: false },
+        }
+    }
+
+    fn take(&mut self, message: &Message) -> Result<Flow, Stalled> {
+        match &message.class {
+            Class::Start(start) => return self.start(message, start),
+            // Nothing sends these yet; one that came from a newer host waits in vain rather than doing harm.
+            Class::Rewind(_) => self.dropped(message, DropReason::Running),
+            Class::Control(control) => return self.control(message, *control),
+            Class::Ordinary => self.ordinary(message)?,
+        }
+        Ok(Flow::Next)
+    }
+
+    fn control(&mut self, message: &Message, control: Control) -> Result<Flow, Stalled> {
+        if let Some(reason) = self.useless(message) {
+            self.dropped(message, reason);
+            return Ok(Flow::Next);
+        }
+        self.accept(message)?;
+        match control {
+            Control::Suspend => {
+                self.suspended = true;
+                return Ok(Flow::Stop);
+            }
+            Control::Resume => self.suspended = false,
+            Control::Terminate => {}
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Results that were never in the inbox come after what was. A suspended run takes none: they stay out of the
+    /// checkpoint, and the hub delivers them as messages.
+    fn take_completions(&mut self) -> Result<(), Stalled> {
+        let input = self.input;
+        for completion in &input.completions {
+            match self.step {
+                Step::Replace(_) => self.dropped(&completion.answer, DropReason::OtherExecution),
+                _ if self.suspended => {}
+                _ => self.ordinary(&completion.answer)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a message can have no effect, whatever it says.
+    fn useless(&self, message: &Message) -> Option<DropReason> {
+        if message.execution.is_some_and(|execution| execution != self.record.execution) {
+            Some(DropReason::OtherExecution)
+        } else if self.record.status.is_ended() {
+            Some(DropReason::Ended)
+        } else {
+            None
+        }
+    }
+
+    fn start(&mut self, message: &Message, start: &Start) -> Result<Flow, Stalled> {
+        let own = start.record.execution == self.record.execution;
+        let ended = self.record.status.is_ended();
+        if own && !self.started && !ended {
+            self.started = true;
+            self.accept(message)?;
+        } else if own || message.id == self.record.start {
+            self.dropped(message, DropReason::Repeat);
+        } else if ended {
+            self.replace_ended(message, start)?;
+        } else if start.over == Over::Terminate {
+            self.replace_living(message);
+            return Ok(Flow::Stop);
+        } else {
+            self.refuse(message, start);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn is_fresh(&self) -> bool {
+        matches!(self.step, Step::Run { fresh: true })
+    }
+
+    /// Ends a living run in favour of a start. After events of a run that has begun the start waits for the next
+    /// turn: those events were there first. A run that has not begun gives way at once, or one that continues as new
+    /// in every turn could never be replaced.
+    fn replace_living(&mut self, message: &Message) {
+        let begun = self.ledger.started().is_some();
+        if self.is_fresh() || begun && !self.events.is_empty() {
+            return;
+        }
+        self.events.clear();
+        for (_, fate) in &mut self.fates {
+            if let Fate::Event(_) = fate {
+                *fate = Fate::Dropped(DropReason::OtherExecution);
+            }
+        }
+        // Taken from the inbox and put before it, in the same commit.
+        self.dropped(message, DropReason::PutOff);
+        self.step = Step::Replace(Box::new(message.clone()));
+    }
+
+    /// An ended instance is replaced by the first start that is not its own (behaviour 24).
+    fn replace_ended(&mut self, message: &Message, start: &Start) -> Result<(), Stalled> {
+        let generation = self.record.generation + 1;
+        let revision = self.record.revision;
+        self.record = Record { generation, revision, ..start.record.clone() };
+        self.record.times.created = self.input.now;
+        self.now = self.input.now;
+        self.started = true;
+        self.step = Step::Run { fresh: true };
+        self.accept(message)
+    }
+
+    /// A child cannot be started over a running instance: its parent is told instead of waiting for ever.
+    fn refuse(&mut self, message: &Message, start: &Start) {
+        if let Some(parent) = &start.record.parent {
+            let id = &message.to;
+            let text = format!("The instance '{id}' is running already; choose another id for the child.");
+            let details = failure::failure("InstanceAlreadyExists", text).non_retriable();
+            let failed = event::sub_orchestration_failed(self.input.now.0, parent.event_id, details);
+            self.refusals.push(Message {
+                id: identity::answer(message.id, self.record.execution),
+                to: parent.instance.clone(),
+                execution: Some(parent.execution),
+                class: Class::Ordinary,
+                origin: Origin::Turn {
+                    instance: message.to.clone(),
+                    execution: self.record.execution,
+                    revision: self.input.fence.revision.next(),
+                    ordinal: u32::try_from(self.refusals.len()).ok(),
+                },
+                answers: Some(message.id),
+                visible_at: self.input.now,
+                event: Encoded::new(&failed),
+            });
+        }
+        self.dropped(message, DropReason::Running);
+    }
+
+    fn ordinary(&mut self, message: &Message) -> Result<(), Stalled> {
+        if let Some(reason) = self.useless(message) {
+            self.dropped(message, reason);
+            return Ok(());
+        }
+        if let Some(answers) = message.answers
+            && (self.ledger.open(answers).is_none() || !self.closed.insert(answers))
+        {
+            self.dropped(message, DropReason::NotOpen);
+            return Ok(());
+        }
+        self.accept(message)
+    }
+
+    fn accept(&mut self, message: &Message) -> Result<(), Stalled> {
+        let event = message.event.event()?;
+        check_class(message, &event)?;
+        if let Some(EventType::TimerFired(fired)) = &event.event_type
+            && let Some(fire_at) = &fired.fire_at
+        {
+            // A timer never fires early, not even by a clock that stepped back between two hosts.
+            let fire_at = time::to_millis_ceil(fire_at).unwrap_or_default();
+            self.now = self.now.max(Timestamp(fire_at));
+        }
+        let index = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
+        self.fates.push((message.id, Fate::Event(index)));
+        self.events.push(NewEvent { event, encoded: message.event.clone(), source: Some(message.id) });
+        Ok(())
+    }
+
+    fn precede_with_time(&mut self) {
+        let started = event::orchestrator_started(self.now.0);
+        self.events.insert(0, NewEvent { encoded: Encoded::new(&started), event: started, source: None });
+        // Every fate counts from the first event of the batch, which is now the OrchestratorStarted.
+        for (_, fate) in &mut self.fates {
+            if let Fate::Event(index) = fate {
+                *index += 1;
+            }
+        }
+    }
+
+    fn into_plan(self, input: &Input, step: Step) -> Plan {
+        let Self { record, events, fates, refusals, now, .. } = self;
+        let fence = input.fence.clone();
+        let used: BTreeSet<MessageId> = fates.iter().map(|(id, _)| *id).collect();
+        let completions =
+            input.completions.iter().filter(|done| used.contains(&done.answer.id)).cloned().collect();
+        Plan { fence, record, completions, now, events, fates, refusals, step }
+    }
+
+    fn dropped(&mut self, message: &Message, reason: DropReason) {
+        self.fates.push((message.id, Fate::Dropped(reason)));
+    }
+}
+
+/// The class is what stores act on, the event what workers see: they must tell the same story.
+fn check_class(message: &Message, event: &HistoryEvent) -> Result<(), Stalled> {
+    let fits = matches!(
+        (&message.class, &event.event_type),
+        (Class::Start(_), Some(EventType::ExecutionStarted(_)))
+            | (Class::Control(Control::Suspend), Some(EventType::ExecutionSuspended(_)))
+            | (Class::Control(Control::Resume), Some(EventType::ExecutionResumed(_)))
+            | (Class::Control(Control::Terminate), Some(EventType::ExecutionTerminated(_)))
+            | (Class::Ordinary, Some(_))
+    );
+    if fits {
+        return Ok(());
+    }
+    let kind = event::kind_name(event);
+    let text = format!("message {} of class {:?} carries a {kind} event", message.id, message.class);
+    Err(Stalled::new(TroubleKind::Undecodable, text))
+}
+
+/// The start of an instance that was woken before its scheduled time: no code runs yet.
+fn not_yet_due(input: &Input) -> Option<&Message> {
+    let own = |message: &&Message| match &message.class {
+        Class::Start(start) => start.record.execution == input.record.execution,
+        _ => false,
+    };
+    let start = input.messages.iter().find(own)?;
+    (input.record.status == Status::Pending && start.visible_at > input.now).then_some(start)
+}
+
+/// What happens to an instance before its scheduled time: terminate ends it, suspend and resume are put off, another
+/// start is refused or takes its place.
+fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Plan, Stalled> {
+    let mut gather = Gather { started: true, ..Gather::new(input, ledger) };
+    let mut put_off = Vec::new();
+    for message in input.messages.iter().filter(|message| message.id != start.id) {
+        match message.class {
+            Class::Control(Control::Terminate) => {
+                let started = event::orchestrator_started(input.now.0);
+                gather.events.push(NewEvent {
+                    encoded: Encoded::new(&started),
+                    event: started,
+                    source: None,
+                });
+                gather.accept(start)?;
+                gather.accept(message)?;
+                return Ok(gather.into_plan(input, Step::Unborn));
+            }
+            Class::Control(_) => {
+                gather.dropped(message, DropReason::PutOff);
+                // A new identity: the commit that puts it off remembers the old one as applied.
+                let execution = input.record.execution;
+                let (id, visible_at) = (identity::answer(message.id, execution), start.visible_at);
+                put_off.push(Message { id, visible_at, execution: Some(execution), ..message.clone() });
+            }
+            // Events wait in the inbox until the run has begun.
+            Class::Ordinary => {}
+            Class::Start(_) | Class::Rewind(_) if gather.take(message)? == Flow::Stop => break,
+            Class::Start(_) | Class::Rewind(_) => {}
+        }
+    }
+    match std::mem::replace(&mut gather.step, Step::Quiet) {
+        Step::Replace(by) => {
+            // Left in the inbox, the old start would come up at its time and replace the new run's remains.
+            gather.dropped(start, DropReason::OtherExecution);
+            Ok(gather.into_plan(input, Step::Replace(by)))
+        }
+        _ => Ok(gather.into_plan(input, Step::Defer(put_off))),
+    }
+}

@@ -1,0 +1,175 @@
+//! The turn: history, inbox and a worker's actions become one checkpoint.
+//!
+//! ```text
+//! claimed instance ──▶ begin ──▶ Plan ──▶ worker ──▶ Answer ──▶ finish ──▶ Checkpoint
+//!                                  └──── nothing to run ───────▶ settle ──┘
+//! ```
+//!
+//! [`begin`] decides what each message is worth: an event for the worker, or nothing. The worker turns events into
+//! actions. [`finish`] carries the actions out: each becomes a history event and, where it has an effect, a task, a
+//! timer or a message, all in one [`Checkpoint`].
+
+mod act;
+mod begin;
+mod end;
+mod finish;
+
+use dauer_proto::{HistoryEvent, OrchestrationTraceContext, OrchestratorAction};
+
+use crate::ids::{InstanceId, MessageId, Timestamp};
+use crate::ledger::{Ledger, LedgerError};
+use crate::model::{BlobError, Checkpoint, Completion, Encoded, Fate, Fence, Message, Record, TroubleKind};
+
+pub use begin::begin;
+pub use end::{Order, fail, force_terminate};
+pub use finish::{finish, settle};
+
+/// What a host claimed: the arguments of [`begin`].
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// What the commit must carry.
+    pub fence: Fence,
+    /// The instance without its history.
+    pub record: Record,
+    /// The messages, in the store's order.
+    pub messages: Vec<Message>,
+    /// Results of tasks that this host holds, which were never in the inbox. Those that the turn cannot use now,
+    /// because it is suspended, are missing in the checkpoint's completions: deliver them as messages.
+    pub completions: Vec<Completion>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// What a worker answered.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// What it wants done.
+    pub actions: Vec<OrchestratorAction>,
+    /// Overwrites the custom status: absent or empty clears it (behaviour 26).
+    pub custom_status: Option<String>,
+    /// To be sent back with the next work item (behaviour 16).
+    pub trace: Option<OrchestrationTraceContext>,
+}
+
+/// What a turn is going to do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) fence: Fence,
+    pub(crate) record: Record,
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) now: Timestamp,
+    pub(crate) events: Vec<NewEvent>,
+    pub(crate) fates: Vec<(MessageId, Fate)>,
+    pub(crate) refusals: Vec<Message>,
+    pub(crate) step: Step,
+}
+
+/// One event that the turn adds to the history before the worker's actions.
+#[derive(Debug, Clone)]
+pub(crate) struct NewEvent {
+    pub(crate) event: HistoryEvent,
+    pub(crate) encoded: Encoded,
+    pub(crate) source: Option<MessageId>,
+}
+
+/// How a plan goes on.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// The worker has to run; on a history that is empty when `fresh`.
+    Run { fresh: bool },
+    /// Nothing for the worker: messages are only taken off.
+    Quiet,
+    /// The instance waits for its scheduled time; these control messages are put off until then.
+    Defer(Vec<Message>),
+    /// Terminated before its scheduled time: ends without running code.
+    Unborn,
+    /// The run is ended and this start takes its place.
+    Replace(Box<Message>),
+}
+
+impl Plan {
+    /// The events for the worker; empty when there is nothing to run, and [`settle`] makes the checkpoint.
+    #[must_use]
+    pub fn new_events(&self) -> Vec<HistoryEvent> {
+        if self.is_run() { self.events.iter().map(|new| new.event.clone()).collect() } else { Vec::new() }
+    }
+
+    /// Whether the worker has to run.
+    #[must_use]
+    pub fn is_run(&self) -> bool {
+        matches!(self.step, Step::Run { .. })
+    }
+
+    /// Whether the run begins here, in place of one that has ended: history and ledger start empty.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        matches!(self.step, Step::Run { fresh: true })
+    }
+
+    /// The record the worker runs under: that of the new run, if it is fresh.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Whose turn it is.
+    #[must_use]
+    pub fn instance(&self) -> &InstanceId {
+        &self.fence.instance
+    }
+
+    /// The time of the turn: never backwards, never before a timer that it delivers.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+}
+
+/// A checkpoint, and the ledger as it is once that has been committed.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// What to commit.
+    pub checkpoint: Checkpoint,
+    /// The ledger afterwards; worthless if the commit is refused.
+    pub ledger: Ledger,
+    /// The events of the batch, for a cache of decoded history.
+    pub events: Vec<HistoryEvent>,
+}
+
+/// Why a turn cannot be taken. The instance is stalled, not lost: it is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Stalled {
+    /// What kind of trouble.
+    pub kind: TroubleKind,
+    /// What happened and what to do.
+    pub reason: String,
+}
+
+impl Stalled {
+    /// A stall of that kind.
+    pub fn new(kind: TroubleKind, reason: impl Into<String>) -> Self {
+        Self { kind, reason: reason.into() }
+    }
+
+    pub(crate) fn too_large(what: &str, found: u64, allowed: u64) -> Self {
+        let hint = "split the work, continue as new, or raise the limit";
+        Self::new(TroubleKind::TooLarge, format!("{what}: {found}, at most {allowed} are allowed; {hint}"))
+    }
+}
+
+impl From<BlobError> for Stalled {
+    fn from(error: BlobError) -> Self {
+        Self::new(TroubleKind::Undecodable, error.to_string())
+    }
+}
+
+impl From<LedgerError> for Stalled {
+    fn from(error: LedgerError) -> Self {
+        let kind = match error {
+            LedgerError::Blob(_) => TroubleKind::Undecodable,
+            _ => TroubleKind::InvalidAnswer,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

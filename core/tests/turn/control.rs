@@ -1,0 +1,233 @@
+//! Behaviours 30, 31 and 34: suspend, resume, terminate; and what a turn that was given back leaves behind.
+
+use dauer_core::Timestamp;
+use dauer_core::model::{Hold, Over, Status};
+use dauer_core::send::StartRequest;
+
+use crate::support::make::*;
+use crate::support::{Run, assert_text, id};
+
+#[test]
+fn behaviour_30_a_suspend_ends_the_batch_and_holds_the_instance() {
+    let mut run = Run::running([task(1, "pay")]);
+    run.raise("before", None).suspend().raise("after", None).complete(1, "ok");
+    run.turn([]).is("OrchestratorStarted @1000
+         EventRaised before
+         ExecutionSuspended
+         = Suspended");
+    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Suspended, Hold::Control));
+    assert_eq!(run.inbox.len(), 2, "what came later waits");
+    assert!(run.claim().is_empty(), "and wakes nobody");
+    run.resume().turn([]).is("OrchestratorStarted @1000\nExecutionResumed\n= Running");
+    assert_eq!(run.record.hold, Hold::Open);
+    let last = run.turn([]);
+    last.is("OrchestratorStarted @1000\nEventRaised after\nTaskCompleted 1(ok)\n= Running");
+}
+
+/// The worker of Go answers a suspended turn with the actions of the whole run; they are scheduled once.
+#[test]
+fn behaviour_30_a_suspended_instance_may_still_schedule() {
+    let mut run = Run::start("order", None);
+    run.suspend();
+    run.turn([task(1, "pay")]).is("OrchestratorStarted @1000
+         ExecutionStarted#0 order
+         ExecutionSuspended
+         TaskScheduled#1 pay
+         task pay #1
+         = Suspended");
+}
+
+#[test]
+fn behaviour_30_suspend_twice_and_resume_once() {
+    let mut run = Run::running([]);
+    run.suspend().turn([]);
+    run.suspend().turn([]).is("OrchestratorStarted @1000\nExecutionSuspended\n= Suspended");
+    run.resume().suspend().resume();
+    run.turn([]).is("OrchestratorStarted @1000\nExecutionResumed\nExecutionSuspended\n= Suspended");
+    run.turn([]).is("OrchestratorStarted @1000\nExecutionResumed\n= Running");
+}
+
+#[test]
+fn behaviour_30_terminate_works_on_a_suspended_instance() {
+    let mut run = Run::running([child(1, "c", "ship")]);
+    run.suspend().turn([]);
+    run.terminate(Some("bye"), true);
+    run.turn([terminated(2, "bye")]).is(r#"OrchestratorStarted @1000
+         ExecutionTerminated (bye) recurse
+         ExecutionCompleted#2 Terminated(bye)
+         → c ExecutionTerminated ("the parent was terminated") recurse
+         = Terminated"#);
+    assert_eq!(run.record.hold, Hold::Ended, "not Suspended, as in Go");
+}
+
+#[test]
+fn behaviour_31_the_output_of_a_terminate_is_kept_as_it_is() {
+    let mut run = Run::running([]);
+    run.terminate(Some("{\"why\": 1}"), false).turn([terminated(1, "{\"why\": 1}")]);
+    assert_eq!(run.record.status, Status::Terminated);
+    assert_eq!(run.record.output.as_ref().unwrap().as_str(), "{\"why\": 1}");
+}
+
+#[test]
+fn behaviour_31_recursion_reaches_only_the_open_children_of_this_run() {
+    let mut run = Run::start("order", None);
+    run.turn([child(1, "old run", "ship")]);
+    run.raise("x", None).turn([continued(2, "", vec![])]);
+    let sent = run.turn([child(1, "done", "ship"), child(2, "open", "ship"), task(3, "pay")]).sent();
+    let mut done = Run::created(sent[0].clone(), 1_000);
+    run.deliver(done.turn([completed(0, "")]).sent().remove(0));
+    // A child of the terminating turn itself is started and told, in this order.
+    run.terminate(None, true);
+    let step = run.turn([child(4, "new", "ship"), terminated(5, "")]);
+    let mut told: Vec<_> = step.sent().iter().skip(1).map(|message| message.to.to_string()).collect();
+    told.sort();
+    assert_eq!(step.sent()[0].to.as_str(), "new");
+    assert_eq!(told, ["new", "open"]);
+}
+
+#[test]
+fn behaviour_31_recursion_is_remembered_when_the_worker_obeys_in_a_later_turn() {
+    let mut run = Run::running([child(1, "c", "ship")]);
+    run.terminate(None, true).turn([]);
+    let step = run.raise("x", None).turn([terminated(2, "")]);
+    assert_eq!(step.sent().len(), 1, "the child is told");
+}
+
+#[test]
+fn behaviour_31_without_recursion_children_are_left_alone() {
+    let mut run = Run::running([child(1, "c", "ship")]);
+    let step = run.terminate(None, false).turn([terminated(2, "")]);
+    assert!(step.sent().is_empty());
+}
+
+/// azure-functions-durable-extension#1380: start and terminate in one batch used to lose the start.
+#[test]
+fn behaviour_31_terminate_before_the_first_turn_is_delivered_after_the_start() {
+    let mut run = Run::start("order", None);
+    run.terminate(Some("no"), false).turn([terminated(1, "no")]).is("OrchestratorStarted @1000
+         ExecutionStarted#0 order
+         ExecutionTerminated (no)
+         ExecutionCompleted#1 Terminated(no)
+         = Terminated");
+}
+
+#[test]
+fn behaviour_31_a_message_for_an_ended_instance_is_dropped() {
+    let mut run = Run::running([task(1, "pay"), completed(2, "done")]);
+    run.terminate(None, true).raise("x", None).complete(1, "ok");
+    // A store drops them; one that delivers them anyway does not bring the run back to life.
+    run.record.hold = Hold::Open;
+    run.turn([]).is("dropped Ended\ndropped Ended\ndropped Ended\n= Completed");
+    assert_eq!(run.record.status, Status::Completed);
+}
+
+/// Releasing the claim after a delay, to another worker, is the store's and the hub's part (rule 9, `release`). Core's:
+/// a plan changes nothing, so the same messages give the same work item again.
+#[test]
+fn behaviour_34_an_abandoned_turn_is_the_same_turn_again() {
+    let mut run = Run::running([task(1, "pay")]);
+    run.complete(1, "ok").raise("x", None);
+    let abandoned = run.plan();
+    run.record.attempts = 1;
+    let again = run.plan();
+    assert_eq!(abandoned.new_events(), again.new_events());
+    run.turn([completed(2, "")]);
+    assert_eq!(run.record.attempts, 0, "a commit ends the count");
+}
+
+fn scheduled() -> Run {
+    let request = StartRequest { scheduled: Some(Timestamp(9_000)), ..StartRequest::new(id("i"), "order") };
+    Run::requested(request)
+}
+
+#[test]
+fn behaviour_36_terminate_ends_a_scheduled_start_without_running_code() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().terminate(Some("no"), true);
+    assert!(!run.plan().is_run(), "no worker sees it");
+    run.turn([]).is("OrchestratorStarted @2000
+         ExecutionStarted#0 order
+         ExecutionTerminated (no) recurse
+         ExecutionCompleted Terminated(no)
+         dropped PutOff
+         = Terminated");
+    assert_eq!(run.record.output.as_ref().unwrap().as_str(), "no");
+    assert!(run.inbox.is_empty(), "its start does not come up later");
+}
+
+#[test]
+fn behaviour_36_suspend_before_a_scheduled_start_is_put_off_until_then() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().raise("early", None);
+    run.turn([]).is("timer @9000 ExecutionSuspended\ndropped PutOff\n= Pending");
+    assert_eq!(run.record.hold, Hold::Control);
+    run.at(9_000);
+    run.turn([]).is("OrchestratorStarted @9000
+         ExecutionStarted#0 order
+         EventRaised early
+         ExecutionSuspended
+         = Suspended");
+}
+
+#[test]
+fn behaviour_36_events_before_a_scheduled_start_wait_for_it() {
+    let mut run = scheduled();
+    run.at(2_000).raise("early", None);
+    assert_eq!(run.claim().len(), 1, "only the start, for a turn that something else wakes");
+    // Even a store that hands the event out too early does no harm.
+    run.record.hold = Hold::Open;
+    run.turn([]).is("= Pending");
+    run.at(9_000).turn([]).is("OrchestratorStarted @9000
+         ExecutionStarted#0 order
+         EventRaised early
+         = Running");
+}
+
+#[test]
+fn a_start_over_a_scheduled_one_is_refused_or_takes_its_place() {
+    let mut run = scheduled();
+    let other = run.other_start("other", Over::Refuse);
+    run.at(2_000).deliver(other).turn([]).is("dropped Running\n= Pending");
+
+    let other = run.other_start("other", Over::Terminate);
+    run.suspend().deliver(other).turn([]).is("first ExecutionStarted#0 other\n= Pending");
+    assert!(run.inbox.is_empty(), "the replaced start does not come up at its time");
+    run.turn([completed(1, "")]);
+    run.at(9_000);
+    assert!(run.claim().is_empty(), "nor does the suspend that was for it");
+}
+
+/// A start that was refused, and its parent told, must not run after all when the instance then ends.
+#[test]
+fn a_refused_start_does_not_replace_the_instance_that_a_terminate_ends() {
+    let mut run = scheduled();
+    let mut parent = Run::created(
+        dauer_core::send::start(StartRequest::new(id("parent"), "order"), run.caller(), Over::Refuse)
+            .unwrap(),
+        1_000,
+    );
+    let child = parent.turn([child(1, "i", "ship")]).sent().remove(0);
+    run.at(2_000).deliver(child).terminate(None, false);
+    let step = run.turn([]);
+    assert_eq!(step.sent().len(), 1, "the parent is told");
+    assert!(run.inbox.is_empty(), "and the start is gone");
+    assert_text(
+        &run.text(),
+        "OrchestratorStarted @2000
+         ExecutionStarted#0 order
+         ExecutionTerminated
+         ExecutionCompleted Terminated",
+    );
+}
+
+/// Put off for one run, a suspend does not reach another.
+#[test]
+fn a_suspend_put_off_for_a_replaced_run_is_dropped() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().turn([]);
+    let put_off = run.timers[0].clone();
+    let other = run.other_start("other", Over::Terminate);
+    run.deliver(other).turn([]);
+    run.turn([]);
+    run.at(9_000).deliver(put_off).turn([]).is("dropped OtherExecution\n= Running");
+}

@@ -1,0 +1,93 @@
+//! The end of a run that no worker asked for: after trouble, and from outside.
+
+use dauer_core::model::{Hold, Status};
+use dauer_core::turn::{self, Order};
+use dauer_core::{Revision, Timestamp};
+use dauer_proto::failure;
+
+use crate::support::make::*;
+use crate::support::{Run, Step, assert_text};
+
+fn force(run: &mut Run, reason: Option<&str>, recurse: bool) -> Step {
+    let order = Order { reason: reason.map(Into::into), recurse };
+    let now = Timestamp(run.now);
+    let finished =
+        turn::force_terminate(run.fence(), run.record.clone(), run.ledger.clone(), now, &order).unwrap();
+    run.commit(finished, None)
+}
+
+#[test]
+fn trouble_that_is_final_fails_the_run_with_its_reason() {
+    let mut parent = Run::start("order", None);
+    let start = parent.turn([child(1, "c", "ship")]).sent().remove(0);
+    let mut run = Run::created(start, 1_000);
+    run.turn([task(1, "pack"), lock(2, "s", &["@counter@a"])]);
+    let before = run.record.custom_status.clone();
+    let step = run.complete(1, "ok").fail(failure::failure("Panic", "index out of bounds"));
+    step.is("OrchestratorStarted @1000
+         TaskCompleted 1(ok)
+         ExecutionCompleted Failed !Panic: index out of bounds
+         → i SubOrchestrationInstanceFailed 1 !Panic: index out of bounds
+         → @counter@a EntityUnlockSent s @counter@a by c
+         = Failed");
+    assert_eq!((run.record.hold.clone(), run.record.custom_status.clone()), (Hold::Ended, before));
+    assert!(run.inbox.is_empty(), "the messages of the failed turn are used up");
+}
+
+#[test]
+fn a_run_that_cannot_begin_can_still_fail() {
+    let mut run = Run::start("unknown", Some("7"));
+    run.fail(failure::failure("UnknownName", "no worker knows 'unknown'")).is("OrchestratorStarted @1000
+         ExecutionStarted#0 unknown(7)
+         ExecutionCompleted Failed !UnknownName: no worker knows 'unknown'
+         = Failed");
+    // Its id can be used again, also by a start that came in place of an ended run and failed itself.
+    let start = run.other_start("known", dauer_core::model::Over::Refuse);
+    run.deliver(start).fail(failure::failure("UnknownName", "still"));
+    assert_eq!((run.record.generation, run.record.status), (1, Status::Failed));
+}
+
+#[test]
+fn force_terminate_ends_at_once_tells_everyone_and_leaves_the_inbox() {
+    let mut parent = Run::start("order", None);
+    let start = parent.turn([child(1, "c", "ship")]).sent().remove(0);
+    let mut run = Run::created(start, 1_000);
+    run.turn([child(1, "grandchild", "pack"), lock(2, "s", &["@counter@a"])]);
+    run.at(2_000).raise("x", None);
+    force(&mut run, Some("stuck"), true).is(r#"ExecutionTerminated (stuck) recurse
+         ExecutionCompleted Terminated(stuck)
+         → i SubOrchestrationInstanceFailed 1 !OrchestrationTerminated: The sub-orchestration 'c' was terminated.
+         → grandchild ExecutionTerminated ("the parent was terminated") recurse
+         → @counter@a EntityUnlockSent s @counter@a by c
+         = Terminated"#);
+    assert_eq!(
+        (run.record.output.as_ref().unwrap().as_str(), run.record.hold.clone()),
+        ("stuck", Hold::Ended)
+    );
+    assert_eq!((run.inbox.len(), run.record.revision), (1, Revision(2)));
+}
+
+#[test]
+fn force_terminate_without_recursion_leaves_children_alone() {
+    let mut run = Run::running([child(1, "c", "ship")]);
+    assert!(force(&mut run, None, false).sent().is_empty());
+}
+
+#[test]
+fn force_terminate_of_an_ended_run_is_refused() {
+    let run = Run::running([completed(1, "done")]);
+    let (fence, now) = (run.fence(), Timestamp(run.now));
+    let refused = turn::force_terminate(fence, run.record.clone(), run.ledger, now, &Order::default());
+    assert_eq!(refused.unwrap_err().reason, "the run has ended; there is nothing to terminate");
+}
+
+/// The start of an instance that was force-terminated before its first turn is still in the inbox, and the hold of an
+/// ended instance admits starts.
+#[test]
+fn a_start_left_behind_does_not_bring_a_force_terminated_run_to_life() {
+    let mut run = Run::start("order", None);
+    force(&mut run, None, false);
+    assert_eq!(run.claim().len(), 1);
+    run.turn([]).is("dropped Repeat\n= Terminated");
+    assert_text(&run.text(), "ExecutionTerminated\nExecutionCompleted Terminated");
+}

@@ -1,0 +1,222 @@
+//! The raw client: payloads are text. The Rust SDK puts types around it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::{Either, select};
+
+use dauer_core::InstanceId;
+use dauer_core::model::{Over, Record, Status};
+use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
+use dauer_store::{Create, Created, Delivered, Env, Hint, Manage, Message, Refused, Reuse};
+
+/// A client's call that did not succeed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The request breaks a rule; nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// The store refused.
+    #[error("the store refused")]
+    Refused(#[from] Refused),
+    /// There is no such instance.
+    #[error("there is no instance '{0}'; check the id and the task hub")]
+    Absent(InstanceId),
+    /// The wait took longer than allowed. The instance goes on.
+    #[error("the instance '{0}' has not come so far yet; wait longer, or look at its status")]
+    TimedOut(InstanceId),
+}
+
+/// How often a wait looks for itself when no hint comes: hints may be lost.
+const WAIT_POLL: Duration = Duration::from_secs(2);
+
+/// How often a call is sent again after an outcome that is unknown or a store that did not execute it.
+const CALL_ATTEMPTS: u32 = 8;
+
+/// The delay before the first of these.
+const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// A client of one hub.
+#[derive(Clone)]
+pub struct Client {
+    hub: Arc<dyn Manage>,
+    env: Arc<dyn Env>,
+}
+
+impl Client {
+    /// A client of that hub.
+    pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>) -> Self {
+        Self { hub, env }
+    }
+
+    /// The hub, for what this client does not wrap.
+    #[must_use]
+    pub fn hub(&self) -> &Arc<dyn Manage> {
+        &self.hub
+    }
+
+    fn caller(&self) -> Caller {
+        let request = u128::from(self.env.random()) << 64 | u128::from(self.env.random());
+        Caller { request, repeatable: true, now: self.env.now() }
+    }
+
+    /// Starts an instance. Once it returns, the instance runs even if everyone dies now.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with [`Refused::Exists`] when the id is taken and `reuse` keeps it.
+    pub async fn start(&self, request: StartRequest, reuse: Reuse) -> Result<Created, ClientError> {
+        let living = reuse.replaceable.iter().any(|status| !status.is_ended());
+        let over = if living { Over::Terminate } else { Over::Refuse };
+        let start = send::start(request, self.caller(), over)?;
+        let mut attempts = 0;
+        loop {
+            let create = Create { start: start.clone(), reuse: reuse.clone() };
+            let result = self.hub.create(vec![create]).await.into_iter().next();
+            match result.unwrap_or(Err(Refused::Fenced)) {
+                Ok(created) => return Ok(created),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+
+    /// Raises an event. An instance that is absent or has ended never sees it.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the request breaks a rule, the instance is absent or the store refuses.
+    pub async fn raise(&self, to: &InstanceId, name: &str, data: Option<String>) -> Result<(), ClientError> {
+        self.send(send::raise(to.clone(), name, data, self.caller())?).await
+    }
+
+    /// Suspends an instance.
+    ///
+    /// # Errors
+    /// As [`Client::raise`].
+    pub async fn suspend(&self, to: &InstanceId, reason: Option<String>) -> Result<(), ClientError> {
+        self.send(send::suspend(to.clone(), reason, self.caller())?).await
+    }
+
+    /// Resumes an instance.
+    ///
+    /// # Errors
+    /// As [`Client::raise`].
+    pub async fn resume(&self, to: &InstanceId, reason: Option<String>) -> Result<(), ClientError> {
+        self.send(send::resume(to.clone(), reason, self.caller())?).await
+    }
+
+    /// Terminates an instance, its open children too when `recurse`.
+    ///
+    /// # Errors
+    /// As [`Client::raise`].
+    pub async fn terminate(
+        &self,
+        to: &InstanceId,
+        output: Option<String>,
+        recurse: bool,
+    ) -> Result<(), ClientError> {
+        self.send(send::terminate(to.clone(), output, recurse, self.caller())?).await
+    }
+
+    async fn send(&self, message: Message) -> Result<(), ClientError> {
+        let mut attempts = 0;
+        loop {
+            let result = self.hub.send(vec![message.clone()]).await.into_iter().next();
+            match result.unwrap_or(Err(Refused::Fenced)) {
+                Ok(Delivered::Dropped(dauer_store::DropReason::Absent)) => {
+                    return Err(ClientError::Absent(message.to));
+                }
+                // Ended: nobody will see it, which is no error (behaviour 31). A repeat: it is there already.
+                Ok(_) => return Ok(()),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+
+    /// Waits before the same request is sent again, which is safe because it has an identity.
+    async fn again(&self, refused: Refused, attempts: &mut u32) -> Result<(), ClientError> {
+        let transient = matches!(refused, Refused::Unknown(_) | Refused::NotExecuted(_));
+        if !transient || *attempts >= CALL_ATTEMPTS {
+            return Err(refused.into());
+        }
+        *attempts += 1;
+        let delay = crate::backoff::delay(CALL_RETRY_DELAY, WAIT_POLL, *attempts, self.env.random());
+        self.env.sleep_until(self.env.now().after(delay)).await;
+        Ok(())
+    }
+
+    /// The record of an instance.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the store cannot tell.
+    pub async fn get(&self, instance: &InstanceId) -> Result<Option<Record>, ClientError> {
+        let mut attempts = 0;
+        loop {
+            match self.hub.get(vec![instance.clone()]).await {
+                Ok(found) => return Ok(found.into_iter().next().flatten().map(|(_, record)| record)),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+
+    /// Waits until the instance has begun to run.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`] after `timeout`; [`ClientError::Absent`] when there is no such instance by then.
+    pub async fn wait_started(
+        &self,
+        instance: &InstanceId,
+        timeout: Duration,
+    ) -> Result<Record, ClientError> {
+        self.wait(instance, timeout, |record| record.status != Status::Pending).await
+    }
+
+    /// Waits until the instance has ended.
+    ///
+    /// # Errors
+    /// As [`Client::wait_started`].
+    pub async fn wait_ended(&self, instance: &InstanceId, timeout: Duration) -> Result<Record, ClientError> {
+        self.wait(instance, timeout, |record| record.status.is_ended()).await
+    }
+
+    /// Waits for a condition: a hint, then a look, with a slow poll behind.
+    ///
+    /// # Errors
+    /// As [`Client::wait_started`].
+    pub async fn wait(
+        &self,
+        instance: &InstanceId,
+        timeout: Duration,
+        condition: impl Fn(&Record) -> bool,
+    ) -> Result<Record, ClientError> {
+        let deadline = self.env.now().after(timeout);
+        // Subscribed before the first look: a change in between leaves a hint behind.
+        let mut changes = self.hub.changes();
+        loop {
+            let record = self.get(instance).await?;
+            if let Some(record) = &record
+                && condition(record)
+            {
+                return Ok(record.clone());
+            }
+            if self.env.now() >= deadline {
+                let (absent, id) = (record.is_none(), instance.clone());
+                return Err(if absent { ClientError::Absent(id) } else { ClientError::TimedOut(id) });
+            }
+            let poll = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_POLL)));
+            let hinted = async {
+                while let Some(hint) = changes.next().await {
+                    if matches!(&hint, Hint::Status(changed) if changed == instance) {
+                        return;
+                    }
+                }
+                // The store is gone; only the poll is left.
+                futures::future::pending::<()>().await;
+            };
+            futures::pin_mut!(hinted);
+            match select(hinted, poll).await {
+                Either::Left(_) | Either::Right(_) => {}
+            }
+        }
+    }
+}

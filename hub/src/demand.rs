@@ -1,0 +1,77 @@
+//! When to ask the store for work: at a hint, when something is due, after something was finished, and otherwise ever
+//! more rarely.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use dauer_core::Timestamp;
+
+use crate::session::Session;
+
+/// Whether a claim is wanted, under way, or put off.
+pub(crate) struct Demand {
+    wanted: bool,
+    claiming: bool,
+    sleeping_until: Option<Timestamp>,
+    fruitless: u32,
+}
+
+impl Demand {
+    pub(crate) fn new() -> Self {
+        Self { wanted: true, claiming: false, sleeping_until: None, fruitless: 0 }
+    }
+
+    /// Something may be ready.
+    pub(crate) fn hint(&mut self) {
+        self.wanted = true;
+        self.fruitless = 0;
+    }
+
+    /// Time has come to look, or room has become free.
+    pub(crate) fn ask(&mut self) {
+        self.wanted = true;
+    }
+
+    /// A sleep has ended.
+    pub(crate) fn wake(&mut self) {
+        self.sleeping_until = None;
+        self.wanted = true;
+    }
+
+    /// Whether to claim now; the caller does if so.
+    pub(crate) fn begin(&mut self, room: bool) -> bool {
+        let begin = self.wanted && !self.claiming && room;
+        if begin {
+            self.wanted = false;
+            self.claiming = true;
+        }
+        begin
+    }
+
+    /// A claim was answered; where one brought something there may be more.
+    pub(crate) fn end(&mut self, fruitful: bool) {
+        self.claiming = false;
+        if fruitful {
+            self.hint();
+        }
+    }
+
+    /// Nothing was ready. Gives a sleep until something is due by time, or until hints are no longer trusted; nothing
+    /// when one that ends earlier is under way. A later one may go on beside it: waking twice does no harm.
+    pub(crate) fn idle(
+        &mut self,
+        session: &Session,
+        due: Option<Duration>,
+    ) -> Option<BoxFuture<'static, ()>> {
+        self.fruitless += 1;
+        let poll = session.retry_delay(self.fruitless).min(session.options.poll_max);
+        let wait = due.map_or(poll, |due| due.min(poll.max(session.options.retry_delay_min)));
+        let until = session.env.now().after(wait);
+        if self.sleeping_until.is_some_and(|earlier| earlier <= until) {
+            return None;
+        }
+        self.sleeping_until = Some(until);
+        Some(session.env.sleep_until(until))
+    }
+}

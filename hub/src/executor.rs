@@ -1,0 +1,57 @@
+//! The seam to workers: a turn or an activity in, an answer out.
+
+use std::any::Any;
+
+use async_trait::async_trait;
+
+use dauer_core::InstanceId;
+use dauer_core::model::{Queues, Record};
+use dauer_core::turn::{Answer, Stalled};
+use dauer_proto::{HistoryEvent, TaskFailureDetails};
+use dauer_store::TaskLease;
+
+/// What an executor keeps of an instance between turns: for the Rust SDK the live future.
+pub type Live = Box<dyn Any + Send>;
+
+/// What went before the new events.
+pub enum Past {
+    /// The executor's own state after the last committed turn: nothing has to be replayed.
+    Live(Live),
+    /// The committed history, to be replayed.
+    History(Vec<HistoryEvent>),
+}
+
+/// One turn, for a worker.
+pub struct TurnWork {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its record.
+    pub record: Record,
+    /// What went before.
+    pub past: Past,
+    /// What is new; never empty.
+    pub new: Vec<HistoryEvent>,
+}
+
+/// A worker's answer to a turn.
+pub struct TurnDone {
+    /// What it wants done.
+    pub answer: Answer,
+    /// What to hand back with the next turn, if this one is committed.
+    pub live: Option<Live>,
+    /// The history it was given, handed back so that the hub can keep it when there is nothing live.
+    pub past: Vec<HistoryEvent>,
+}
+
+/// Something that runs user code: in this process, or by way of a remote worker.
+#[async_trait]
+pub trait Executor: Send + Sync + 'static {
+    /// What it can run: claims ask for nothing else.
+    fn queues(&self) -> Queues;
+
+    /// Runs the code on a turn's events. The turn is stalled when that is not possible.
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled>;
+
+    /// Runs an activity. Runs at least once; a failure is a result like any other.
+    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails>;
+}

@@ -1,0 +1,128 @@
+//! A host: one process that claims work from a hub.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, Either, FutureExt, select};
+
+use dauer_core::{HostId, SessionId};
+use dauer_store::{Env, Manage, Refused, Work};
+
+use crate::executor::Executor;
+use crate::options::HostOptions;
+use crate::session::{Session, Stop};
+use crate::{activities, backoff, renewal, turns};
+
+/// One host in one hub. [`Host::run`] is all of its life.
+pub struct Host {
+    hub: Arc<dyn Manage>,
+    env: Arc<dyn Env>,
+    executor: Arc<dyn Executor>,
+    id: HostId,
+    options: HostOptions,
+}
+
+impl Host {
+    /// A host with default settings.
+    pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>, executor: Arc<dyn Executor>, id: HostId) -> Self {
+        Self { hub, env, executor, id, options: HostOptions::default() }
+    }
+
+    /// With other settings.
+    #[must_use]
+    pub fn options(self, options: HostOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Claims and executes until `stop`, then finishes what is in flight (for at most
+    /// [`HostOptions::drain_max`]) and detaches.
+    ///
+    /// # Errors
+    /// [`Refused`] when the store can never be used: it is of a newer format, or damaged. All else is tried again.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
+        let stop: Stop = stop.boxed().shared();
+        loop {
+            let Some(work) = self.attach(&stop).await? else { return Ok(()) };
+            let session = self.session(work);
+            self.serve(&session, &stop).await;
+            if stop.peek().is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn session(&self, work: Arc<dyn Work>) -> Arc<Session> {
+        Arc::new(Session {
+            work,
+            env: Arc::clone(&self.env),
+            executor: Arc::clone(&self.executor),
+            options: self.options.clone(),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Opens a session; `None` when told to stop before that succeeded.
+    async fn attach(&self, stop: &Stop) -> Result<Option<Arc<dyn Work>>, Refused> {
+        let mut attempts = 0;
+        loop {
+            let session = SessionId(u128::from(self.env.random()) << 64 | u128::from(self.env.random()));
+            let host = dauer_store::Host { id: self.id.clone(), session, lease: self.options.lease };
+            match self.hub.attach(host).await {
+                Ok(work) => return Ok(Some(work)),
+                Err(refused @ (Refused::Newer(_) | Refused::Corrupt(_))) => return Err(refused),
+                Err(refused) => tracing::warn!(host = %self.id, error = %refused, "no session; trying again"),
+            }
+            attempts += 1;
+            let HostOptions { retry_delay_min: min, retry_delay_max: max, .. } = self.options;
+            let delay = backoff::delay(min, max, attempts, self.env.random());
+            if let Either::Right(_) = select(self.sleep(delay), stop.clone()).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.env.sleep_until(self.env.now().after(duration))
+    }
+
+    /// Runs the loops of one session until it is over, or the host has drained.
+    async fn serve(&self, session: &Arc<Session>, stop: &Stop) {
+        let turns = self.beside(turns::run(Arc::clone(session), stop.clone()));
+        let activities = self.beside(activities::run(Arc::clone(session), stop.clone()));
+        // Renewal goes on while the host drains: what it finishes then must still count.
+        let (end, ended) = oneshot::channel::<()>();
+        let ended: Stop = ended.map(|_| ()).boxed().shared();
+        let renewal = self.beside(renewal::run(Arc::clone(session), ended));
+        let loops = futures::future::join(turns, activities);
+        let overdue = stop.clone().then({
+            let (env, drain) = (Arc::clone(&self.env), self.options.drain_max);
+            move |()| env.sleep_until(env.now().after(drain))
+        });
+        // A session that the store has ended is left at once; its loops notice by themselves.
+        let work = select(loops, renewal);
+        if let Either::Right(_) = select(work, overdue.boxed()).await {
+            tracing::warn!(host = %self.id, "stopped before everything in flight was finished");
+        }
+        session.end();
+        drop(end);
+        if let Err(refused) = session.work.detach().await {
+            tracing::debug!(host = %self.id, error = %refused, "detach was not possible; the lease will run out");
+        }
+    }
+
+    /// Spawns a loop and waits for its end.
+    fn beside(&self, work: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+        let (done, end) = oneshot::channel::<()>();
+        self.env.spawn(
+            async move {
+                work.await;
+                drop(done);
+            }
+            .boxed(),
+        );
+        end.map(|_| ()).boxed()
+    }
+}

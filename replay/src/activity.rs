@@ -1,0 +1,223 @@
+//! Activities as code: ordinary async functions, which may do anything. Nothing here runs them; a worker does.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use dauer_core::ids::InvalidName;
+use dauer_core::{ExecutionId, InstanceId};
+use dauer_proto::{ActivityRequest, Invalid, Problem, TaskFailureDetails};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{Error, Result};
+use crate::names::Activity;
+use crate::payload;
+
+/// Which call of an activity this is.
+#[derive(Debug, Clone)]
+pub struct ActivityContext {
+    request: Arc<Request>,
+}
+
+#[derive(Debug)]
+struct Request {
+    instance: InstanceId,
+    execution: ExecutionId,
+    task: i32,
+    name: String,
+    attempt: u32,
+    tags: BTreeMap<String, String>,
+}
+
+/// A request that does not say which call it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// A field is missing or makes no sense.
+    #[error("the activity request makes no sense")]
+    Field(#[from] Invalid),
+    /// The instance id breaks a rule.
+    #[error("the activity request names no instance")]
+    Instance(#[from] InvalidName),
+}
+
+impl ActivityContext {
+    /// The context of a request that is carried out for the `attempt`-th time, counted from 1.
+    ///
+    /// # Errors
+    /// When the request does not say for which execution of which instance it is.
+    pub fn new(request: &ActivityRequest, attempt: u32) -> Result<Self, InvalidRequest> {
+        let missing = |field: &str| Invalid::new(field, Problem::Missing);
+        let caller = request.orchestration_instance.as_ref();
+        let caller = caller.ok_or_else(|| missing("orchestrationInstance"))?;
+        let field = "orchestrationInstance.executionId";
+        let execution = caller.execution_id.as_deref().ok_or_else(|| missing(field))?;
+        let execution =
+            ExecutionId::parse(execution).ok_or_else(|| Invalid::new(field, Problem::NotAnExecutionId))?;
+        let request = Request {
+            instance: InstanceId::new(caller.instance_id.as_str())?,
+            execution,
+            task: request.task_id,
+            name: request.name.clone(),
+            attempt,
+            tags: request.tags.clone(),
+        };
+        Ok(Self { request: Arc::new(request) })
+    }
+
+    /// The orchestration that called.
+    #[must_use]
+    pub fn instance(&self) -> &InstanceId {
+        &self.request.instance
+    }
+
+    /// Which execution of the orchestration called.
+    #[must_use]
+    pub fn execution(&self) -> ExecutionId {
+        self.request.execution
+    }
+
+    /// Which task of the execution this is. With [`instance`](Self::instance) and [`execution`](Self::execution) it
+    /// names the call, and is the same in every attempt: the key to do something once.
+    #[must_use]
+    pub fn task_id(&self) -> i32 {
+        self.request.task
+    }
+
+    /// The name it was called by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.request.name
+    }
+
+    /// How often it has been tried, this time included. Activities run at least once.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.request.attempt
+    }
+
+    /// The tags of the call.
+    #[must_use]
+    pub fn tags(&self) -> &BTreeMap<String, String> {
+        &self.request.tags
+    }
+}
+
+/// Why an activity gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActivityError {
+    /// The input is not what the code takes.
+    #[error("the input cannot be read; make the types of the name agree on both sides")]
+    Undecodable(#[source] serde_json::Error),
+    /// The output cannot be written as JSON.
+    #[error("the output cannot be written as JSON; change its type or its Serialize")]
+    Unencodable(#[source] serde_json::Error),
+    /// The code failed.
+    #[error("the activity failed: {0}")]
+    Failed(Error),
+}
+
+impl From<ActivityError> for TaskFailureDetails {
+    /// What the orchestration sees. An input that cannot be read and an output that cannot be written stay so.
+    fn from(error: ActivityError) -> Self {
+        match error {
+            ActivityError::Failed(error) => error.into(),
+            other => {
+                let kind = match other {
+                    ActivityError::Undecodable(_) => "Undecodable",
+                    _ => "Unencodable",
+                };
+                let details = Self::from(Error::from(other));
+                Self { error_type: kind.to_owned(), ..details }.non_retriable()
+            }
+        }
+    }
+}
+
+/// The running code of an activity: its output as JSON, or why there is none.
+pub type ActivityFuture = Pin<Box<dyn Future<Output = Result<String, ActivityError>> + Send>>;
+
+/// An activity from `I` to `O`: any `async fn(ActivityContext, I) -> Result<O>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an activity from `{I}` to `{O}`",
+    label = "expected `async fn(ActivityContext, {I}) -> Result<{O}>`",
+    note = "its future must be `Send`: hold no `Rc`, `RefCell` borrow or lock guard across an `.await`"
+)]
+pub trait ActivityHandler<I, O>: Send + Sync + 'static {
+    /// Reads the input and makes the future.
+    #[doc(hidden)]
+    fn begin(&self, context: ActivityContext, input: Option<&str>) -> ActivityFuture;
+}
+
+impl<F, Fut, I, O> ActivityHandler<I, O> for F
+where
+    F: Fn(ActivityContext, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O>> + Send + 'static,
+    I: DeserializeOwned,
+    O: Serialize,
+{
+    fn begin(&self, context: ActivityContext, input: Option<&str>) -> ActivityFuture {
+        let running = match payload::decode(input) {
+            Ok(input) => self(context, input),
+            Err(source) => return Box::pin(async { Err(ActivityError::Undecodable(source)) }),
+        };
+        Box::pin(async move {
+            let output = running.await.map_err(ActivityError::Failed)?;
+            payload::encode(&output).map_err(ActivityError::Unencodable)
+        })
+    }
+}
+
+trait Code: Send + Sync {
+    fn begin(&self, context: ActivityContext, input: Option<&str>) -> ActivityFuture;
+}
+
+struct Typed<H, I, O> {
+    handler: H,
+    types: PhantomData<fn(I, O)>,
+}
+
+impl<H: ActivityHandler<I, O>, I, O> Code for Typed<H, I, O> {
+    fn begin(&self, context: ActivityContext, input: Option<&str>) -> ActivityFuture {
+        self.handler.begin(context, input)
+    }
+}
+
+/// An activity's code without its types: what a registry holds and a worker runs.
+#[derive(Clone)]
+pub struct ActivityProgram {
+    name: &'static str,
+    code: Arc<dyn Code>,
+}
+
+impl ActivityProgram {
+    /// The code of an activity, with the name it goes by.
+    pub fn new<I: 'static, O: 'static>(
+        activity: Activity<I, O>,
+        handler: impl ActivityHandler<I, O>,
+    ) -> Self {
+        Self { name: activity.name(), code: Arc::new(Typed { handler, types: PhantomData }) }
+    }
+
+    /// The name it goes by.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The code, ready to run on the given input. A panic is the worker's to catch.
+    #[must_use]
+    pub fn begin(&self, context: ActivityContext, input: Option<&str>) -> ActivityFuture {
+        self.code.begin(context, input)
+    }
+}
+
+impl fmt::Debug for ActivityProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActivityProgram").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! **dauer**: durable orchestrations. Ordinary async code whose progress survives crashes, restarts and months of
+//! waiting, because every step is recorded in a history and replayed from it.
+//!
+//! ```
+//! use dauer::{Activity, ActivityContext, Orchestration, OrchestrationContext, Result};
+//!
+//! const GREET: Activity<String, String> = Activity::new("greet");
+//! const HELLO: Orchestration<String, String> = Orchestration::new("hello");
+//!
+//! // Activities do the work. They run at least once; their results are applied once.
+//! async fn greet(_: ActivityContext, name: String) -> Result<String> {
+//!     Ok(format!("Hello, {name}!"))
+//! }
+//!
+//! // Orchestrations decide what is done. They are replayed, so they only await what the context gives.
+//! async fn hello(ctx: OrchestrationContext, name: String) -> Result<String> {
+//!     Ok(ctx.call(GREET, &name).await?)
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+//!     let hub = dauer::open("memory:")?;
+//!     let worker = hub.worker().orchestration(HELLO, hello).activity(GREET, greet).build()?;
+//!     tokio::spawn(worker.run(std::future::pending()));
+//!
+//!     let greeting = hub.client().start(HELLO, &"world".to_owned()).id("hello-1").await?;
+//!     assert_eq!(greeting.output().await?, "Hello, world!");
+//!     Ok(())
+//! }
+//! ```
+
+mod client;
+mod local;
+mod open;
+mod runtime;
+mod worker;
+
+pub use client::{Client, Error as ClientError, Handle, StartCall};
+pub use local::LocalExecutor;
+pub use open::{Hub, OpenError, open};
+pub use worker::{Worker, WorkerBuilder};
+
+pub use dauer_core::model::{Record, Status, Trouble, TroubleKind};
+pub use dauer_core::{ExecutionId, InstanceId, Timestamp};
+pub use dauer_hub::{HostOptions, TroublePolicy};
+pub use dauer_replay::{
+    Activity, ActivityContext, Call, CallError, ChildCall, Error, Event, Failure, NextEvent, Orchestration,
+    OrchestrationContext, RegisterError, Result, Sleep, Started, Uuid,
+};
+pub use dauer_store::{Refused, Reuse};

@@ -1,0 +1,125 @@
+//! The executor of this process: orchestrations are replayed or continued in place, activities are awaited.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+
+use dauer_core::model::{Filter, Queues, TroubleKind, VersionRule};
+use dauer_core::turn::{self, Stalled};
+use dauer_hub::{Executor, Past, TurnDone, TurnWork};
+use dauer_proto::{TaskFailureDetails, failure};
+use dauer_replay::{ActivityContext, Live, Registry, TurnError};
+use dauer_store::TaskLease;
+
+/// Runs the code of a [`Registry`] in this process.
+pub struct LocalExecutor {
+    registry: Arc<Registry>,
+    replay_always: bool,
+}
+
+impl LocalExecutor {
+    /// An executor of that code.
+    #[must_use]
+    pub fn new(registry: Registry) -> Self {
+        Self { registry: Arc::new(registry), replay_always: false }
+    }
+
+    /// Replays every turn from its history instead of keeping the future alive: slower, and what tests want.
+    #[must_use]
+    pub fn replay_always(self) -> Self {
+        Self { replay_always: true, ..self }
+    }
+
+    /// One turn: events in, actions out. Nothing in here waits.
+    fn take(&self, work: TurnWork) -> Result<TurnDone, TurnError> {
+        let TurnWork { past, new, .. } = work;
+        let (live, answer, past) = match past {
+            Past::Live(live) => {
+                // What this executor handed out is what it gets back.
+                let mut live = live.downcast::<Live>().map_err(|_| TurnError::Poisoned)?;
+                let answer = live.turn(&new)?;
+                (live, answer, Vec::new())
+            }
+            Past::History(past) => {
+                let (live, answer) = Live::start(&self.registry, &past, &new)?;
+                (Box::new(live), answer, past)
+            }
+        };
+        let dauer_replay::Answer { actions, custom_status, .. } = answer;
+        let answer = turn::Answer { actions, custom_status, trace: None };
+        if self.replay_always {
+            return Ok(TurnDone { answer, live: None, past });
+        }
+        Ok(TurnDone { answer, live: Some(live), past: Vec::new() })
+    }
+}
+
+#[async_trait]
+impl Executor for LocalExecutor {
+    fn queues(&self) -> Queues {
+        let mut orchestrations = BTreeMap::new();
+        for program in self.registry.orchestrations() {
+            // All versions are taken: one that is not registered is shown as trouble instead of waiting unseen.
+            orchestrations.insert(program.name().into(), VersionRule::Any);
+        }
+        let activities = self.registry.activities().map(|program| (program.name().into(), VersionRule::Any));
+        Queues {
+            orchestrations: Filter::Names(orchestrations),
+            entities: Filter::none(),
+            activities: Filter::Names(activities.collect()),
+        }
+    }
+
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+        // Without a budget: tokio's would make a channel inside the orchestration pend although it is ready.
+        tokio::task::unconstrained(async { self.take(work) }).await.map_err(stalled)
+    }
+
+    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
+        let request = dauer_core::workitem::activity_request(&lease.task)
+            .map_err(|error| failure::failure("Undecodable", error.to_string()).non_retriable())?;
+        let program = self.registry.find_activity(&request.name);
+        let program = program.map_err(|error| failure::failure("UnknownActivity", error.to_string()))?;
+        let context = ActivityContext::new(&request, lease.attempts + 1);
+        let context = context.map_err(|error| failure::failure("Undecodable", error.to_string()))?;
+        let run = async { program.begin(context, request.input.as_deref()).await };
+        match AssertUnwindSafe(run).catch_unwind().await {
+            Ok(Ok(output)) => Ok(Some(output)),
+            Ok(Err(error)) => Err(error.into()),
+            Err(panic) => {
+                let text = panic.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                let text = text.unwrap_or("the panic carries no message");
+                Err(failure::failure("Panic", format!("the activity '{}' panicked: {text}", request.name)))
+            }
+        }
+    }
+}
+
+fn stalled(error: TurnError) -> Stalled {
+    let kind = match error {
+        TurnError::Mismatch { .. } | TurnError::LeftOver { .. } => TroubleKind::Mismatch,
+        TurnError::Panic { .. } => TroubleKind::Panic,
+        TurnError::Unknown(_) => TroubleKind::UnknownName,
+        TurnError::NotDurable { .. } | TurnError::ForeignWake { .. } | TurnError::PollLimit { .. } => {
+            TroubleKind::NotDurable
+        }
+        _ => TroubleKind::Undecodable,
+    };
+    Stalled::new(kind, with_causes(&error))
+}
+
+/// An error and what lies behind it, in one line: the trouble is all that an operator sees.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,189 @@
+//! Turns that cannot run: visible with their reason, tried again, never lost.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dauer::{
+    Activity, ActivityContext, ClientError, Event, HostOptions, Orchestration, OrchestrationContext, Result,
+    Status, TroubleKind, TroublePolicy,
+};
+
+use support::{Running, SOON};
+
+const GO: Event<u32> = Event::new("go");
+const STEP: Activity<u32, u32> = Activity::new("step");
+
+/// Quick to try again, so that tests are.
+fn impatient() -> HostOptions {
+    let (retry_delay_min, retry_delay_max) = (Duration::from_millis(1), Duration::from_millis(5));
+    HostOptions { retry_delay_min, retry_delay_max, ..HostOptions::default() }
+}
+
+async fn step(_: ActivityContext, n: u32) -> Result<u32> {
+    Ok(n + 1)
+}
+
+#[tokio::test]
+async fn changed_code_is_stalled_with_its_line_and_goes_on_when_it_is_changed_back() {
+    const CODE: Orchestration<u32, u32> = Orchestration::new("code");
+    async fn before(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        let n = ctx.call(STEP, &n).await?;
+        Ok(n + ctx.event(GO).await?)
+    }
+    async fn after(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        ctx.sleep(Duration::from_millis(1)).await;
+        Ok(n + ctx.event(GO).await?)
+    }
+    let line = line!() - 3;
+    let hub = dauer::open("memory:").unwrap();
+    let first = Running::on(&hub, |worker| worker.orchestration(CODE, before).activity(STEP, step));
+    let handle = first.client.start(CODE, &1).await.unwrap();
+    // Two turns are in the history: the call, and its answer.
+    first.wait(handle.id(), |record| record.history_len >= 5).await;
+    first.stop().await;
+
+    let second = Running::on(&hub, |worker| {
+        worker.orchestration(CODE, after).activity(STEP, step).options(impatient())
+    });
+    handle.raise(GO, &10).await.unwrap();
+    let record = second.wait(handle.id(), |record| record.attempts >= 3).await;
+    let trouble = record.trouble.unwrap();
+    assert_eq!((record.status, trouble.kind), (Status::Running, TroubleKind::Mismatch));
+    assert!(trouble.reason.contains(&format!("trouble.rs:{line}:")), "{}", trouble.reason);
+    second.stop().await;
+
+    let third = Running::on(&hub, |worker| worker.orchestration(CODE, before).activity(STEP, step));
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 12);
+    let record = handle.status().await.unwrap().unwrap();
+    assert_eq!((record.attempts, record.trouble), (0, None));
+    third.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_is_tried_again_and_becomes_failed_after_its_attempts() {
+    const PANICS: Orchestration<u32, u32> = Orchestration::new("panics");
+    async fn panics(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        assert!(ctx.now().0 < 0, "no luck with {n}");
+        Ok(n)
+    }
+    let trouble = TroublePolicy { other: Some(3), ..TroublePolicy::default() };
+    let options = HostOptions { trouble, ..impatient() };
+    let running = Running::start(|worker| worker.orchestration(PANICS, panics).options(options));
+    let handle = running.client.start(PANICS, &5).await.unwrap();
+    match handle.output_within(SOON).await {
+        Err(ClientError::Failed { source, .. }) => {
+            assert!(source.message.contains("gave up after 3 attempts"), "{}", source.message);
+            assert!(source.message.contains("no luck with 5"), "{}", source.message);
+        }
+        other => panic!("expected a failure, got {other:?}"),
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_await_on_something_not_durable_is_reported_and_disturbs_nobody() {
+    const SLEEPS: Orchestration<(), u32> = Orchestration::new("sleeps");
+    const FINE: Orchestration<u32, u32> = Orchestration::new("fine");
+    async fn sleeps(_: OrchestrationContext, (): ()) -> Result<u32> {
+        std::future::pending().await
+    }
+    async fn fine(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(ctx.call(STEP, &n).await?)
+    }
+    let running = Running::start(|worker| {
+        worker
+            .orchestration(SLEEPS, sleeps)
+            .orchestration(FINE, fine)
+            .activity(STEP, step)
+            .options(impatient())
+    });
+    let bad = running.client.start(SLEEPS, &()).await.unwrap();
+    let record = running.wait(bad.id(), |record| record.attempts >= 2).await;
+    assert_eq!(record.trouble.unwrap().kind, TroubleKind::NotDurable);
+    assert_eq!(record.status, Status::Pending);
+    let good = running.client.start(FINE, &1).await.unwrap();
+    assert_eq!(good.output_within(SOON).await.unwrap(), 2);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_version_waits_for_a_worker_that_has_it() {
+    const CODE: Orchestration<u32, u32> = Orchestration::new("code");
+    async fn code(_: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(n)
+    }
+    let hub = dauer::open("memory:").unwrap();
+    let old = Running::on(&hub, |worker| worker.orchestration(CODE, code).options(impatient()));
+    let handle = old.client.start(CODE.version("2"), &7).await.unwrap();
+    let record = old.wait(handle.id(), |record| record.attempts >= 2).await;
+    let trouble = record.trouble.unwrap();
+    assert_eq!(trouble.kind, TroubleKind::UnknownName);
+    assert!(trouble.reason.contains("version '2'"), "{}", trouble.reason);
+    old.stop().await;
+    let new = Running::on(&hub, |worker| worker.orchestration(CODE.version("2"), code));
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 7);
+    new.stop().await;
+}
+
+#[tokio::test]
+async fn input_that_cannot_be_read_is_visible_trouble() {
+    const TEXT: Orchestration<String, u32> = Orchestration::new("code");
+    const NUMBER: Orchestration<u32, u32> = Orchestration::new("code");
+    async fn code(_: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(n)
+    }
+    let running = Running::start(|worker| worker.orchestration(NUMBER, code).options(impatient()));
+    let handle = running.client.start(TEXT, &"seven".to_owned()).await.unwrap();
+    let record = running.wait(handle.id(), |record| record.attempts >= 1).await;
+    assert_eq!(record.trouble.unwrap().kind, TroubleKind::Undecodable);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_stopping_worker_finishes_what_it_has_in_flight() {
+    const SLOW: Activity<u32, u32> = Activity::new("slow");
+    const CODE: Orchestration<u32, u32> = Orchestration::new("code");
+    async fn code(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(ctx.call(SLOW, &n).await?)
+    }
+    let (began, finished) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicBool::new(false)));
+    let hub = dauer::open("memory:").unwrap();
+    let first = {
+        let (began, finished) = (Arc::clone(&began), Arc::clone(&finished));
+        Running::on(&hub, move |worker| {
+            worker.orchestration(CODE, code).activity(SLOW, move |_: ActivityContext, n: u32| {
+                let (began, finished) = (Arc::clone(&began), Arc::clone(&finished));
+                async move {
+                    began.notify_one();
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    finished.store(true, Ordering::Relaxed);
+                    Ok(n + 1)
+                }
+            })
+        })
+    };
+    let handle = first.client.start(CODE, &1).await.unwrap();
+    began.notified().await;
+    first.stop().await;
+    assert!(finished.load(Ordering::Relaxed), "the activity was cut off");
+    // Its answer was committed before the worker left: another one needs only to take the turn.
+    let second = Running::on(&hub, |worker| worker.orchestration(CODE, code));
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 2);
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_duplicate_registration_and_a_bad_url_are_errors() {
+    const CODE: Orchestration<u32, u32> = Orchestration::new("code");
+    async fn code(_: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(n)
+    }
+    let hub = dauer::open("memory:").unwrap();
+    let twice = hub.worker().orchestration(CODE, code).orchestration(CODE, code).build().err().unwrap();
+    assert!(twice.to_string().contains("'code' is registered twice"), "{twice}");
+    let url = dauer::open("sqlight:x").err().unwrap();
+    assert_eq!(url.to_string(), "'sqlight:x' names no store; use memory:");
+}

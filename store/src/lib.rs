@@ -1,0 +1,26 @@
+//! The store contract.
+//!
+//! A store keeps one or more task hubs. [`Manage`] is the half that clients need, [`Work`] the half that a host
+//! needs; both are opened for one hub and no function takes a hub's name. The rules are in [`rules`]; the conformance
+//! suite of `dauer-testkit` has a test for each of them.
+
+pub mod env;
+mod manage;
+mod refused;
+pub mod rules;
+mod work;
+
+pub use env::Env;
+pub use manage::{
+    Create, Created, Dump, DumpItem, Host, IdPage, InstanceDump, List, Manage, Page, Purge, Purged, Query,
+    Reuse, Scale, SessionDump, StoreLimits, TaskDump,
+};
+pub use refused::{Cause, Limit, Refused};
+pub use work::{
+    Changes, ClaimedTurn, Committed, Delivered, Hint, Item, Lost, Release, Slice, TaskLease, Want, Work,
+};
+
+pub use dauer_core::model::*;
+pub use dauer_core::{
+    Epoch, ExecutionId, HostId, HubName, InstanceId, MessageId, Revision, SessionId, Timestamp,
+};

@@ -1,0 +1,172 @@
+//! The host's half of the contract.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::Stream;
+
+use dauer_core::model::{
+    Checkpoint, Completion, DropReason, Fence, Kind, Message, Queues, Record, StoredBatch, Tags, Task,
+    TaskFence, Trouble,
+};
+use dauer_core::{InstanceId, Revision, SessionId, Timestamp};
+
+use crate::Refused;
+
+/// What a claim asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Want {
+    /// At most so many items.
+    pub count: usize,
+    /// Stop after so many bytes of messages or tasks; the first item is given whatever its size.
+    pub bytes: usize,
+    /// Only from these queues.
+    pub queues: Queues,
+    /// Only items that carry all of these tags.
+    pub tags: Tags,
+    /// The store may wait for work until then before it answers with nothing; it never has to.
+    pub deadline: Option<Timestamp>,
+}
+
+/// A part of a history.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Slice {
+    /// Whole batches, in order, from the one that holds the first event asked for.
+    pub batches: Vec<StoredBatch>,
+    /// Where the next slice begins; `None` at the end.
+    pub next: Option<u32>,
+}
+
+/// An instance whose turn this session may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedTurn {
+    /// What the commit must carry.
+    pub fence: Fence,
+    /// The instance without its history.
+    pub record: Record,
+    /// Visible, admitted messages, in order.
+    pub messages: Vec<Message>,
+    /// Whether more are waiting than were given.
+    pub more: bool,
+    /// The history, if the store had it at hand anyway.
+    pub history: Option<Slice>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// A task that this session may execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskLease {
+    /// What the completion must carry.
+    pub fence: TaskFence,
+    /// What to do.
+    pub task: Task,
+    /// How many attempts failed before.
+    pub attempts: u32,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// A commit that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The revision it made.
+    pub revision: Revision,
+    /// Kept instances: the visible, admitted messages, in order.
+    pub arrived: Vec<Message>,
+    /// The new tasks that were leased to this session.
+    pub taken: Vec<TaskLease>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// What became of a message or completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// It is in the inbox, durable.
+    Applied,
+    /// It had no effect and never will.
+    Dropped(DropReason),
+}
+
+/// Something a session holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// An instance's turn.
+    Turn(Fence),
+    /// A task.
+    Task(TaskFence),
+}
+
+/// Gives an item back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// What is given back.
+    pub item: Item,
+    /// Not to be claimed before so long.
+    pub delay: Duration,
+    /// For turns: what went wrong; shown in the record until the next commit.
+    pub trouble: Option<Trouble>,
+    /// Whether it counts as an attempt.
+    pub failed: bool,
+}
+
+/// An item that a session no longer holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// Which.
+    pub item: Item,
+}
+
+/// A lossy signal. Losing it costs time, never work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// Work of that kind may be ready.
+    Ready(Kind),
+    /// The instance changed its status.
+    Status(InstanceId),
+    /// The session has ended.
+    SessionEnded(SessionId),
+}
+
+/// A stream of hints that ends with the store.
+pub type Changes = Pin<Box<dyn Stream<Item = Hint> + Send>>;
+
+/// One session: one host in one hub. Batches are answered in their order, each item on its own.
+#[async_trait]
+pub trait Work: Send + Sync {
+    /// Which session this is.
+    fn session(&self) -> SessionId;
+
+    /// Takes ready instances. Cost does not depend on history, sleeping instances or other queues' work.
+    async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused>;
+
+    /// Reads history from event `from` on, at most about `max_bytes`, at least one batch.
+    async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused>;
+
+    /// Commits turns. Each succeeds or is refused on its own, as a whole.
+    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>>;
+
+    /// Takes ready tasks.
+    async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused>;
+
+    /// Answers tasks. A task that is no longer held is dropped, which is no error.
+    async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>>;
+
+    /// Keeps the session and all it holds alive for another lease; tells what it has lost.
+    async fn renew(&self) -> Result<Vec<Lost>, Refused>;
+
+    /// Gives items back.
+    async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>>;
+
+    /// How long until something in these queues that is not ready now becomes ready by time alone; `None` when
+    /// nothing is waiting for time, or the store cannot tell cheaply. Lets a host sleep instead of polling.
+    async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused>;
+
+    /// Ends the session: all it holds may be claimed at once, without counting an attempt.
+    async fn detach(&self) -> Result<(), Refused>;
+
+    /// Hints for this host.
+    fn changes(&self) -> Changes;
+}

@@ -1,0 +1,225 @@
+//! Deliberate mistakes, each breaking one rule of the contract, so that a conformance suite can prove that it would
+//! notice. Without the feature `defects` no store has one, and every question for one is a constant `false`.
+
+macro_rules! defects {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// One deliberate mistake.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[cfg_attr(not(feature = "defects"), expect(unreachable_pub, reason = "public with the feature `defects`"))]
+        pub enum Defect {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        #[cfg(feature = "defects")]
+        impl Defect {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+defects! {
+    /// A message whose id already waits is put into the inbox again.
+    AcceptRepeatInInbox,
+    /// A commit's execution is not compared.
+    NoExecutionCheck,
+    /// A commit's revision is not compared.
+    NoRevisionCheck,
+    /// A commit's epoch and holder are not compared.
+    NoEpochCheck,
+    /// An amendment does not raise the epoch.
+    AmendKeepsEpoch,
+    /// A stale completion in a checkpoint is left out instead of refusing the whole.
+    IgnoreStaleCompletion,
+    /// A refused checkpoint leaves its tasks behind.
+    RefusedLeavesTasks,
+    /// A commit sent again after an unknown outcome is refused.
+    RepeatIsFenced,
+    /// A commit is taken for a repeat whatever its epoch.
+    RepeatIgnoresEpoch,
+    /// A call that answers "not executed" was executed.
+    NotExecutedExecutes,
+    /// What a claim won is lost when its future was dropped.
+    ForgetDroppedClaim,
+    /// The hold `Control` admits every message.
+    HoldControlAdmitsAll,
+    /// The hold `From` admits messages of everyone.
+    HoldFromAdmitsAll,
+    /// The end of a run keeps messages that are neither start nor rewind.
+    EndedKeepsMessages,
+    /// A turn of an instance that has not started comes without its start.
+    PendingWithoutStart,
+    /// A start to an ended instance never makes it ready.
+    EndedHidesStart,
+    /// An ended instance is offered under its old queue.
+    EndedKeepsOldQueue,
+    /// A start sent to an absent instance is dropped.
+    StartToAbsentDropped,
+    /// A rewind sent to an absent instance is dropped.
+    RewindToAbsentDropped,
+    /// A message to an absent entity is dropped.
+    EntityNotCreated,
+    /// Messages to absent instances are dropped without being counted.
+    AbsentNotCounted,
+    /// A message for another execution is accepted.
+    AcceptOtherExecution,
+    /// A turn's batch goes on after a suspend.
+    SuspendDoesNotEndBatch,
+    /// What waits for a run is given to the next.
+    AnswersOutliveTheirRun,
+    /// The inbox is given out from its end.
+    Lifo,
+    /// A message that is no timer is visible before its time.
+    DeliverEarly,
+    /// The prologue comes after the inbox.
+    PrologueAfterInbox,
+    /// A commit also consumes what its turn was given before the last message it names.
+    ConsumeAll,
+    /// A commit loses its third and further timers.
+    LoseTimers,
+    /// A commit loses its third and further messages.
+    LoseMessages,
+    /// A commit loses its third and further tasks.
+    LoseTasks,
+    /// A commit of which nobody hears is applied without its tasks, timers and messages.
+    TornCheckpoint,
+    /// A new history begins empty, whatever was given.
+    ReplaceLosesBatches,
+    /// A claim takes turns of a living session that has never renewed.
+    ClaimHeld,
+    /// Taking over from a dead session does not raise the epoch.
+    TakeoverKeepsEpoch,
+    /// A commit is refused as soon as its session has expired.
+    ExpiryRefuses,
+    /// A renewal raises the epochs of what is held.
+    RenewBumpsEpoch,
+    /// A renewal does not extend the session.
+    RenewDoesNothing,
+    /// A renewal does not tell what was lost.
+    RenewHidesLost,
+    /// After a detach the items stay held until the session expires.
+    DetachKeeps,
+    /// The proof of a host's death is ignored.
+    EndSessionIgnored,
+    /// Taking over from an expired session is not counted as an attempt.
+    TakeoverUncounted,
+    /// Taking over from a session that was ended by proof of death is not counted as an attempt.
+    EndSessionUncounted,
+    /// A failed release without trouble is not counted as an attempt.
+    ReleaseUncounted,
+    /// A release that did not fail is counted as an attempt.
+    PlainReleaseCounts,
+    /// A commit does not reset the attempts.
+    AttemptsKept,
+    /// The delay of a release is ignored.
+    DelayIgnored,
+    /// The trouble given with a release is not shown.
+    TroubleHidden,
+    /// A completed task can be completed again.
+    CompleteTwice,
+    /// A completion is accepted from a session that no longer holds the task.
+    StaleTaskEpochAccepted,
+    /// The same start again replaces the instance.
+    RepeatedStartCreatesAgain,
+    /// Replacing an ended instance begins again at revision 0.
+    ReplaceResetsRevision,
+    /// Replacing an ended instance does not raise the epoch.
+    ReplaceKeepsEpoch,
+    /// Replacing an ended instance keeps what waited for it.
+    ReplaceKeepsInbox,
+    /// The reuse policy of a start is ignored.
+    ExistsIgnored,
+    /// Applied messages are not remembered.
+    MemoryOff,
+    /// A new run forgets which messages were applied.
+    MemoryClearedByReplace,
+    /// After a refused element the rest of a batch is not executed.
+    BatchStopsAtFirstRefusal,
+    /// A later message postpones an instance that was ready.
+    ReadyPostponed,
+    /// Claims get work of queues they did not ask for.
+    QueueFilterIgnored,
+    /// Claims get work without the tags they asked for.
+    TagFilterIgnored,
+    /// Within a queue the newest comes first.
+    NewestFirst,
+    /// One queue is emptied before the next has its turn.
+    QueueStarved,
+    /// Claims get more than they asked for.
+    CountIgnored,
+    /// A claim answers with nothing while another session holds something of the queue.
+    EmptyWhenAnyHeld,
+    /// Claims get more bytes than they asked for.
+    BytesIgnored,
+    /// The time until something is due is told twice as long.
+    NextDueTooLate,
+    /// `get` answers with the record before the last commit.
+    StaleGet,
+    /// A slice of history misses the batch that ends with the event asked for.
+    HistoryOffByOne,
+    /// A page of a query begins with the last row of the page before.
+    QueryRepeatsRow,
+    /// A query's conditions are ignored.
+    QueryFilterIgnored,
+    /// Listing ended instances lists living ones too.
+    ListIncludesLiving,
+    /// Nothing is too large.
+    LimitIgnored,
+    /// The time in answers stands still.
+    NowStandsStill,
+    /// Events are decoded and encoded again, without what only a newer dauer knows.
+    EventsReencoded,
+    /// A dump leaves the memory of applied messages out.
+    DumpForgetsMemory,
+    /// An entity's early unlocks are not stored.
+    RecordForgetsUnlocks,
+    /// `get` finds instances of other hubs.
+    HubsShareInstances,
+    /// The tasks of a terminated run are not withdrawn.
+    TerminateKeepsTasks,
+    /// The tasks of a completed run are withdrawn.
+    CompleteWithdrawsTasks,
+    /// A commit leases none of its new tasks to the session.
+    TakeIgnored,
+    /// A commit that keeps the instance gives it back when nothing has arrived.
+    KeepReleases,
+    /// A commit that keeps the instance does not tell what has arrived.
+    ArrivedEmpty,
+    /// A task whose result a commit used stays.
+    FusedTaskStays,
+    /// A purge removes living instances too.
+    PurgeLiving,
+    /// A purge removes an ended instance for which a start waits.
+    PurgeTakesWaitingStart,
+    /// A purge removes more than its budget.
+    BudgetIgnored,
+    /// The scale counts work that is not due as ready.
+    ScaleCountsSleeping,
+}
+
+/// Which defect a store has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Defects {
+    #[cfg(feature = "defects")]
+    chosen: Option<Defect>,
+}
+
+impl Defects {
+    #[cfg(feature = "defects")]
+    pub(crate) fn only(defect: Defect) -> Self {
+        Self { chosen: Some(defect) }
+    }
+
+    /// Whether the store has this defect.
+    #[cfg(feature = "defects")]
+    pub(crate) fn broken(self, defect: Defect) -> bool {
+        self.chosen == Some(defect)
+    }
+
+    /// Whether the store has this defect.
+    #[cfg(not(feature = "defects"))]
+    #[expect(clippy::unused_self, reason = "the same call with and without the feature")]
+    pub(crate) const fn broken(self, _defect: Defect) -> bool {
+        false
+    }
+}

@@ -1,0 +1,95 @@
+//! Starting instances.
+
+use dauer_store::{
+    Cause, Class, Create, Created, Delivered, DropReason, Message, Over, Record, Refused, Revision, Start,
+};
+
+use super::State;
+use super::instance::{Instance, opens};
+use crate::defect::Defect;
+
+impl State {
+    /// Starts an instance, in one write.
+    pub(crate) fn create(&mut self, create: Create) -> Result<Created, Refused> {
+        self.pristine = false;
+        let Create { start: message, reuse } = create;
+        self.check_message(&message)?;
+        let Class::Start(start) = &message.class else {
+            return Err(Refused::NotExecuted(Cause::new(
+                "only a message of class Start creates an instance",
+            )));
+        };
+        let execution = start.record.execution;
+        let Some(instance) = self.instances.get(&message.to) else {
+            self.found(message.to.clone(), start.record.clone());
+            self.put(message);
+            return Ok(Created::New(execution));
+        };
+        if let Some(execution) = self.repeated(instance, &message, start) {
+            self.count_dropped(DropReason::Repeat, 1);
+            return Ok(Created::Repeat(execution));
+        }
+        let status = instance.record.status;
+        if !reuse.replaceable.contains(&status) && !self.broken(Defect::ExistsIgnored) {
+            return Err(Refused::Exists(status));
+        }
+        if status.is_ended() {
+            let record = start.record.clone();
+            self.replace(record, message);
+            return Ok(Created::New(execution));
+        }
+        match self.deliver(terminating(message)) {
+            Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(execution)),
+            Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
+        }
+    }
+
+    /// The run that the same start began or will begin, if it was there before.
+    fn repeated(
+        &self,
+        instance: &Instance,
+        message: &Message,
+        start: &Start,
+    ) -> Option<dauer_store::ExecutionId> {
+        let record = &instance.record;
+        let begun = record.start == message.id || record.execution == start.record.execution;
+        if begun && !self.broken(Defect::RepeatedStartCreatesAgain) {
+            return Some(record.execution);
+        }
+        (instance.waits(message.id) && !begun).then_some(start.record.execution)
+    }
+
+    /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
+    /// rises, so that nobody's fence on the old one passes, and the revision goes on.
+    fn replace(&mut self, record: Record, message: Message) {
+        let id = message.to.clone();
+        for key in self.tasks_of(&id) {
+            self.take_task_from_holder(&key);
+            self.discard_task(&key);
+        }
+        let Some(old) = self.remove_instance(&id) else { return };
+        let resets = self.broken(Defect::ReplaceResetsRevision);
+        let revision = if resets { Revision::default() } else { old.record.revision.next() };
+        let mut new = Instance::new(self.newborn(record, revision));
+        new.epoch = if self.broken(Defect::ReplaceKeepsEpoch) { old.epoch } else { old.epoch.next() };
+        if self.broken(Defect::ReplaceKeepsInbox) {
+            new.inbox = old.inbox;
+        } else {
+            // Only starts and rewinds wait for an ended instance; another start has run before them now.
+            let waiting = old.prologue.iter().chain(old.inbox.iter()).filter(|m| opens(m).is_some()).count();
+            self.count_dropped(DropReason::Running, waiting as u64);
+        }
+        self.insert_instance(id, new);
+        self.put(message);
+    }
+}
+
+/// The same start, with the client's wish that it ends the run it meets.
+fn terminating(message: Message) -> Message {
+    match message.class {
+        Class::Start(start) => {
+            Message { class: Class::Start(Box::new(Start { over: Over::Terminate, ..*start })), ..message }
+        }
+        class => Message { class, ..message },
+    }
+}

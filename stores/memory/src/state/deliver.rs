@@ -1,0 +1,124 @@
+//! Delivery: the one way into an inbox, for clients, turns, timers and activities.
+
+use dauer_store::{
+    Class, Delivered, DropReason, Encoded, Hold, InstanceId, Message, Record, Refused, Revision, Times,
+};
+
+use super::State;
+use super::applied::is_remembered;
+use super::instance::{Instance, opens};
+use crate::defect::Defect;
+
+impl State {
+    /// A client's message.
+    pub(crate) fn send(&mut self, message: Message) -> Result<Delivered, Refused> {
+        self.pristine = false;
+        self.check_message(&message)?;
+        Ok(self.deliver(message))
+    }
+
+    /// Puts a message into the inbox of its instance, or counts why not.
+    pub(super) fn deliver(&mut self, mut message: Message) -> Delivered {
+        if self.broken(Defect::DeliverEarly) && message.answers.is_none() {
+            message.visible_at = message.visible_at.min(self.now());
+        }
+        if self.broken(Defect::EventsReencoded)
+            && let Ok(event) = message.event.event()
+        {
+            message.event = Encoded::new(&event);
+        }
+        let judged = match self.instances.get(&message.to) {
+            Some(instance) => self.judge(instance, &message),
+            None => match self.created_by(&message) {
+                Some(record) => {
+                    self.found(message.to.clone(), record);
+                    Ok(())
+                }
+                None => Err(DropReason::Absent),
+            },
+        };
+        match judged {
+            Ok(()) => {
+                self.put(message);
+                Delivered::Applied
+            }
+            Err(reason) => {
+                self.count_dropped(reason, 1);
+                Delivered::Dropped(reason)
+            }
+        }
+    }
+
+    /// Whether an instance takes a message at all; when, is a matter of its hold.
+    fn judge(&self, instance: &Instance, message: &Message) -> Result<(), DropReason> {
+        let record = &instance.record;
+        let waits = instance.waits(message.id) && !self.broken(Defect::AcceptRepeatInInbox);
+        let applied = is_remembered(message) && instance.applied.contains(message.id, self.now());
+        let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
+        if waits || applied || started && !self.broken(Defect::RepeatedStartCreatesAgain) {
+            return Err(DropReason::Repeat);
+        }
+        let other_run = message.execution.is_some_and(|execution| execution != record.execution);
+        if other_run && !self.broken(Defect::AcceptOtherExecution) {
+            return Err(DropReason::OtherExecution);
+        }
+        if record.hold == Hold::Ended && opens(message).is_none() {
+            return Err(DropReason::Ended);
+        }
+        Ok(())
+    }
+
+    /// The record of the instance that a message to nobody brings into being.
+    fn created_by(&self, message: &Message) -> Option<Record> {
+        let is_rewind = matches!(message.class, Class::Rewind(_));
+        let record = match (opens(message), message.to.entity_name()) {
+            (Some(_), _) if self.broken(Defect::StartToAbsentDropped) => return None,
+            (Some(_), _) if is_rewind && self.broken(Defect::RewindToAbsentDropped) => return None,
+            (Some(start), _) => start.record.clone(),
+            (None, Some(_)) if self.broken(Defect::EntityNotCreated) => return None,
+            (None, Some(name)) => Record::entity(name, message),
+            (None, None) => return None,
+        };
+        // What is meant for one run of an instance cannot begin another.
+        message.execution.is_none_or(|execution| execution == record.execution).then_some(record)
+    }
+
+    /// Adds a new instance with an empty inbox.
+    pub(super) fn found(&mut self, id: InstanceId, record: Record) {
+        let record = self.newborn(record, Revision::default());
+        self.insert_instance(id, Instance::new(record));
+    }
+
+    /// A record from a start, with what the store sets.
+    pub(super) fn newborn(&self, record: Record, revision: Revision) -> Record {
+        let now = self.now();
+        let times = Times { created: now, updated: now, scheduled: record.times.scheduled, completed: None };
+        Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
+    }
+
+    /// Puts an accepted message into the inbox. The instance becomes ready earlier by it, never later.
+    pub(super) fn put(&mut self, message: Message) {
+        let id = message.to.clone();
+        let sequence = self.next_sequence();
+        let moment = self.moment;
+        let Some(instance) = self.instances.get_mut(&id) else { return };
+        if instance.admits(&message, moment) {
+            let earliest =
+                instance.ready_at.map_or(message.visible_at, |ready| ready.min(message.visible_at));
+            let postponed = moment.defects.broken(Defect::ReadyPostponed);
+            instance.ready_at = Some(if postponed { message.visible_at } else { earliest });
+        }
+        instance.inbox.insert(message, moment.now, sequence);
+        self.reindex_turn(&id);
+    }
+
+    /// Delivers what loaded instances still had in their outbox; this store itself never has one.
+    pub(super) fn relay(&mut self) {
+        for id in std::mem::take(&mut self.to_relay) {
+            let outbox = self.instances.get_mut(&id).map(|instance| std::mem::take(&mut instance.outbox));
+            for message in outbox.unwrap_or_default() {
+                self.deliver(message);
+            }
+        }
+    }
+}

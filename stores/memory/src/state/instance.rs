@@ -1,0 +1,263 @@
+//! One instance with all that belongs to it, and which of its messages a turn gets.
+
+use dauer_store::{
+    Checkpoint, Class, Epoch, ExecutionId, Fence, Hold, InstanceId, Message, MessageId, QueueKey, Record,
+    Revision, SessionId, Start, Status, StoredBatch, Timestamp,
+};
+
+use super::Moment;
+use super::applied::Applied;
+use super::inbox::Inbox;
+use super::index::Place;
+use crate::defect::Defect;
+
+/// How firmly a session holds an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grip {
+    /// The host has it.
+    HandedOut,
+    /// A claim with that number won it; nobody has received the answer yet.
+    Won(u64),
+    /// Kept by a commit, with nothing to do.
+    Idle,
+}
+
+/// Who holds an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) session: SessionId,
+    pub(crate) grip: Grip,
+}
+
+/// What a repeated commit is recognised by, and answered from.
+#[derive(Debug, Clone)]
+pub(crate) struct LastCommit {
+    /// The fence it carried.
+    pub(crate) fence: Fence,
+    /// Who committed; nobody for an amendment.
+    pub(crate) by: Option<SessionId>,
+    /// What an amendment changed. An epoch belongs to one session, so that a commit is known by its fence; but any two
+    /// clients may amend from the same fence, and only one of them is told that it did.
+    pub(crate) amendment: Option<Box<Checkpoint>>,
+    /// The tasks it leased to the session.
+    pub(crate) taken: Vec<MessageId>,
+    /// Whether the session still holds the instance by this commit, and not by a later claim.
+    pub(crate) kept: bool,
+    /// The record before; only a defect keeps it.
+    pub(crate) stale: Option<Box<Record>>,
+}
+
+/// An instance as it lies in the store.
+#[derive(Debug, Clone)]
+pub(crate) struct Instance {
+    pub(crate) record: Record,
+    pub(crate) epoch: Epoch,
+    pub(crate) holder: Option<Held>,
+    /// The session the epoch belongs to: it may claim again under the same one.
+    pub(crate) last_holder: Option<SessionId>,
+    /// The earliest time of a waiting, admitted message.
+    pub(crate) ready_at: Option<Timestamp>,
+    pub(crate) not_before: Timestamp,
+    pub(crate) history: Vec<StoredBatch>,
+    pub(crate) history_bytes: u64,
+    pub(crate) prologue: Vec<Message>,
+    pub(crate) inbox: Inbox,
+    pub(crate) outbox: Vec<Message>,
+    pub(crate) applied: Applied,
+    pub(crate) last: Option<LastCommit>,
+    /// Where it stands in the index of ready turns.
+    pub(crate) place: Option<Place>,
+}
+
+/// The messages of one turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TurnBatch {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) bytes: usize,
+    pub(crate) more: bool,
+}
+
+/// What a start or rewind carries; both create and reopen instances.
+pub(crate) fn opens(message: &Message) -> Option<&Start> {
+    match &message.class {
+        Class::Start(start) | Class::Rewind(start) => Some(start),
+        Class::Control(_) | Class::Ordinary => None,
+    }
+}
+
+impl Instance {
+    pub(crate) fn new(record: Record) -> Self {
+        Self {
+            record,
+            epoch: Epoch::default(),
+            holder: None,
+            last_holder: None,
+            ready_at: None,
+            not_before: Timestamp::default(),
+            history: Vec::new(),
+            history_bytes: 0,
+            prologue: Vec::new(),
+            inbox: Inbox::default(),
+            outbox: Vec::new(),
+            applied: Applied::default(),
+            last: None,
+            place: None,
+        }
+    }
+
+    pub(crate) fn fence(&self, id: &InstanceId) -> Fence {
+        Fence {
+            instance: id.clone(),
+            execution: self.record.execution,
+            revision: self.record.revision,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Whether that message waits.
+    pub(crate) fn waits(&self, id: MessageId) -> bool {
+        self.inbox.contains(id) || self.prologue.iter().any(|message| message.id == id)
+    }
+
+    /// Whether a start or rewind waits.
+    pub(crate) fn start_waits(&self) -> bool {
+        self.prologue.iter().chain(self.inbox.iter()).any(|message| opens(message).is_some())
+    }
+
+    /// Whether the hold lets a message through.
+    pub(crate) fn admits(&self, message: &Message, moment: Moment) -> bool {
+        let broken = |defect| moment.defects.broken(defect);
+        let hold = &self.record.hold;
+        if *hold == Hold::Ended && broken(Defect::EndedHidesStart)
+            || *hold == Hold::Control && broken(Defect::HoldControlAdmitsAll)
+            || matches!(hold, Hold::From(_)) && broken(Defect::HoldFromAdmitsAll)
+        {
+            return *hold != Hold::Ended;
+        }
+        hold.admits(message) || self.begins_with(message)
+    }
+
+    /// A rewind that created its instance begins it, as no start ever comes.
+    fn begins_with(&self, message: &Message) -> bool {
+        matches!(message.class, Class::Rewind(_))
+            && self.record.status == Status::Pending
+            && self.waiting_start().is_none()
+    }
+
+    /// The queue under which claims find it. An ended instance is opened by the code of the waiting start: the code
+    /// of the run that has ended may be gone.
+    pub(crate) fn offered_queue(&self, moment: Moment) -> &QueueKey {
+        if self.record.hold != Hold::Ended || moment.defects.broken(Defect::EndedKeepsOldQueue) {
+            return &self.record.queue;
+        }
+        let waiting = self.prologue.iter().chain(self.inbox.iter()).find_map(opens);
+        waiting.map_or(&self.record.queue, |start| &start.record.queue)
+    }
+
+    /// Finds again when it is ready, after messages went or the hold changed. Reads the visible messages and at most
+    /// those later ones that the hold keeps back.
+    pub(crate) fn refresh(&mut self, moment: Moment) {
+        let of_prologue = self.prologue.iter().filter(|m| self.admits(m, moment)).map(|m| m.visible_at).min();
+        let visible =
+            self.inbox.visible(moment.now).filter(|m| self.admits(m, moment)).map(|m| m.visible_at).min();
+        let later = || self.inbox.later(moment.now).find(|m| self.admits(m, moment)).map(|m| m.visible_at);
+        let of_inbox = visible.or_else(later);
+        self.ready_at = [of_prologue, of_inbox].into_iter().flatten().min();
+    }
+
+    /// The messages of the next turn: visible, admitted, in order, up to the first suspend and about `budget` bytes;
+    /// `None` when nothing is ready, or when not even the least that makes a turn fits.
+    pub(crate) fn turn_batch(&self, moment: Moment, budget: usize, whatever_size: bool) -> Option<TurnBatch> {
+        let candidates = self.candidates(moment);
+        let start = self.waiting_start().filter(|_| !moment.defects.broken(Defect::PendingWithoutStart));
+        let due = start.is_some_and(|start| start.visible_at <= moment.now);
+        if candidates.is_empty() {
+            return None;
+        }
+        let rest = candidates.into_iter().filter(|m| start.is_none_or(|start| start.id != m.id));
+        // A start that is not due comes only with what woke the instance: alone it would run before its time.
+        let least = if start.is_some() && !due { 2 } else { 1 };
+        let mut batch = TurnBatch::default();
+        let mut cut = false;
+        for message in start.into_iter().chain(rest) {
+            let bytes = batch.bytes.saturating_add(message.event.len());
+            let fits = bytes <= budget || batch.messages.len() < least && whatever_size;
+            if cut || !fits {
+                batch.more = true;
+                break;
+            }
+            cut = message.is_suspend() && !moment.defects.broken(Defect::SuspendDoesNotEndBatch);
+            batch.bytes = bytes;
+            batch.messages.push(message.clone());
+        }
+        (batch.messages.len() >= least).then_some(batch)
+    }
+
+    /// The visible, admitted messages, in order.
+    fn candidates(&self, moment: Moment) -> Vec<&Message> {
+        let visible = |m: &&Message| m.visible_at <= moment.now && self.admits(m, moment);
+        let mut prologue: Vec<&Message> = self.prologue.iter().filter(visible).collect();
+        let mut inbox: Vec<&Message> = self.inbox.visible(moment.now).filter(visible).collect();
+        if moment.defects.broken(Defect::Lifo) {
+            inbox.reverse();
+        }
+        if moment.defects.broken(Defect::PrologueAfterInbox) {
+            std::mem::swap(&mut prologue, &mut inbox);
+        }
+        prologue.append(&mut inbox);
+        prologue
+    }
+
+    /// The start of the current run, while it has not been consumed.
+    fn waiting_start(&self) -> Option<&Message> {
+        let id = self.record.start;
+        let found = self.inbox.get(id).or_else(|| self.prologue.iter().find(|message| message.id == id));
+        found.filter(|message| matches!(message.class, Class::Start(_)))
+    }
+
+    /// Takes one message out of prologue or inbox.
+    pub(crate) fn take(&mut self, id: MessageId) -> Option<Message> {
+        match self.prologue.iter().position(|message| message.id == id) {
+            Some(at) => Some(self.prologue.remove(at)),
+            None => self.inbox.remove(id),
+        }
+    }
+
+    /// Takes out of the inbox all messages that are for a run other than `execution`; answers how many.
+    pub(crate) fn drop_other_executions(&mut self, execution: ExecutionId) -> u64 {
+        self.inbox.retain(|message| message.execution.is_none_or(|for_run| for_run == execution))
+    }
+
+    /// Takes out all messages that an ended instance does not keep; answers how many.
+    pub(crate) fn drop_all_but_starts(&mut self) -> u64 {
+        let before = self.prologue.len();
+        self.prologue.retain(|message| opens(message).is_some());
+        (before - self.prologue.len()) as u64 + self.inbox.retain(|message| opens(message).is_some())
+    }
+
+    /// How many events the history has: where the next batch begins.
+    pub(crate) fn history_len(&self) -> u32 {
+        self.history.last().map_or(0, |last| last.first.saturating_add(last.batch.count))
+    }
+
+    /// Adds a batch at the end of the history.
+    pub(crate) fn push_history(&mut self, stored: StoredBatch) {
+        self.history_bytes += stored.batch.events.len() as u64;
+        self.history.push(stored);
+    }
+
+    /// Whether that commit did happen as the last one.
+    pub(crate) fn repeats(&self, checkpoint: &Checkpoint, by: Option<SessionId>, moment: Moment) -> bool {
+        let Some(last) = &self.last else { return false };
+        if last.amendment.as_deref().is_some_and(|amendment| amendment != checkpoint) {
+            return false;
+        }
+        let fence = &checkpoint.fence;
+        let any_epoch = moment.defects.broken(Defect::RepeatIgnoresEpoch);
+        self.record.revision == Revision(fence.revision.0.saturating_add(1))
+            && last.fence.revision == fence.revision
+            && last.fence.execution == fence.execution
+            && (any_epoch || last.fence.epoch == fence.epoch && last.by == by)
+            && !moment.defects.broken(Defect::RepeatIsFenced)
+    }
+}

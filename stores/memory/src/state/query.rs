@@ -1,0 +1,92 @@
+//! Finding instances. Pages continue behind the last key given, so that inserts neither repeat nor hide a row.
+
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::time::Duration;
+
+use dauer_store::{Cause, IdPage, InstanceId, Kind, List, Page, Query, Record, Refused, Timestamp};
+
+use super::State;
+use crate::defect::Defect;
+
+/// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
+const PAGE_ROWS: usize = 100;
+
+type Key = (Timestamp, InstanceId);
+
+impl State {
+    /// One page of instances, by time of creation and id.
+    pub(crate) fn query(&self, query: &Query) -> Result<Page, Refused> {
+        let after = query.after.as_deref().map(read_cursor).transpose()?;
+        let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
+        let repeats = rows > 1 && self.broken(Defect::QueryRepeatsRow);
+        let begin = match &after {
+            None => Unbounded,
+            Some(key) if repeats => Included(key),
+            Some(key) => Excluded(key),
+        };
+        let keys = self.by_created.range((begin, Unbounded));
+        let found = keys.filter_map(|key| Some((key, self.instances.get(&key.1)?)));
+        let mut found = found.filter(|((_, id), instance)| self.matches(query, id, &instance.record));
+        let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
+        let mut last = None;
+        for (key, instance) in found.by_ref().take(rows) {
+            page.records.push((key.1.clone(), instance.record.clone()));
+            last = Some(key);
+        }
+        page.next = found.next().and(last).map(write_cursor);
+        Ok(page)
+    }
+
+    /// Whether an instance fulfils all conditions of a query.
+    pub(super) fn matches(&self, query: &Query, id: &InstanceId, record: &Record) -> bool {
+        let kind = query.entities == (record.queue.kind == Kind::Entity);
+        if self.broken(Defect::QueryFilterIgnored) {
+            return kind;
+        }
+        let created = record.times.created;
+        kind && (query.statuses.is_empty() || query.statuses.contains(&record.status))
+            && query.created_from.is_none_or(|from| created >= from)
+            && query.created_to.is_none_or(|to| created < to)
+            && query.name.as_ref().is_none_or(|name| *name == record.queue.name)
+            && query.prefix.as_ref().is_none_or(|prefix| id.as_str().starts_with(&**prefix))
+            && query.tags.iter().all(|(key, value)| record.tags.get(key) == Some(value))
+            && (!query.stalled || record.trouble.is_some())
+    }
+
+    /// One page of ended instances, by the time they ended and id.
+    pub(crate) fn list(&self, list: &List) -> Result<IdPage, Refused> {
+        let after = list.after.as_deref().map(read_cursor).transpose()?;
+        let rows = if list.page == 0 { PAGE_ROWS } else { list.page };
+        let everyone;
+        let keys = if self.broken(Defect::ListIncludesLiving) {
+            everyone = self.instances.iter().map(|(id, i)| (i.record.times.updated, id.clone())).collect();
+            &everyone
+        } else {
+            &self.by_completed
+        };
+        let begin = after.as_ref().map_or(Unbounded, Excluded);
+        let mut found = keys.range((begin, Unbounded)).filter(|(completed, id)| {
+            let status = self.instances.get(id).map(|instance| instance.record.status);
+            status.is_some_and(|status| list.statuses.is_empty() || list.statuses.contains(&status))
+                && list.completed_from.is_none_or(|from| *completed >= from)
+                && list.completed_to.is_none_or(|to| *completed < to)
+        });
+        let keys: Vec<&Key> = found.by_ref().take(rows).collect();
+        let next = found.next().and(keys.last()).map(|last| write_cursor(last));
+        Ok(IdPage { ids: keys.into_iter().map(|(_, id)| id.clone()).collect(), next })
+    }
+}
+
+fn write_cursor((time, id): &Key) -> String {
+    format!("{}/{id}", time.0)
+}
+
+fn read_cursor(cursor: &str) -> Result<Key, Refused> {
+    let parts = cursor.split_once('/');
+    let key = parts.and_then(|(time, id)| Some((Timestamp(time.parse().ok()?), InstanceId::new(id).ok()?)));
+    key.ok_or_else(|| {
+        let reason =
+            format!("{cursor:?} is no cursor of this store; give `next` of the last page, or nothing");
+        Refused::NotExecuted(Cause::new(reason))
+    })
+}

@@ -1,0 +1,205 @@
+//! Sessions: one host in one hub. They end by detach, by expiry on the store's clock, or by proof of death.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dauer_store::{Hint, Host, HostId, InstanceId, Item, Lost, Refused, SessionId, Timestamp};
+
+use super::State;
+use super::task::TaskKey;
+use crate::defect::Defect;
+
+/// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
+const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A session as it lies in the store.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) host: HostId,
+    pub(crate) lease: Duration,
+    pub(crate) expires_at: Timestamp,
+    /// Ended by proof of death: it never acts again, and is kept only until its items are taken.
+    pub(crate) ended: bool,
+    /// Whether it was ever renewed; only a defect looks at it.
+    pub(crate) renewed: bool,
+    /// Expired, and its items are offered to others.
+    pub(crate) lapsed: bool,
+    pub(crate) turns: BTreeSet<InstanceId>,
+    pub(crate) tasks: BTreeSet<TaskKey>,
+    /// What was taken from it and not yet reported.
+    pub(crate) lost: Vec<Item>,
+}
+
+impl Session {
+    pub(crate) fn new(host: HostId, lease: Duration, expires_at: Timestamp) -> Self {
+        Self {
+            host,
+            lease,
+            expires_at,
+            ended: false,
+            renewed: false,
+            lapsed: false,
+            turns: BTreeSet::new(),
+            tasks: BTreeSet::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn holds_nothing(&self) -> bool {
+        self.turns.is_empty() && self.tasks.is_empty()
+    }
+}
+
+impl State {
+    /// Opens a session; the same again, after an unknown outcome, renews it.
+    pub(crate) fn attach(&mut self, host: &Host) -> Result<(), Refused> {
+        self.pristine = false;
+        let now = self.now();
+        self.sessions.retain(|_, s| !s.holds_nothing() || now.since(s.expires_at) <= EXPIRED_AGE_MAX);
+        let expires_at = now.after(host.lease);
+        match self.sessions.get_mut(&host.session) {
+            None => {
+                self.sessions.insert(host.session, Session::new(host.id.clone(), host.lease, expires_at));
+            }
+            Some(known) if known.host != host.id || known.ended => return Err(Refused::Fenced),
+            Some(known) => {
+                known.lease = host.lease;
+                known.expires_at = expires_at;
+                self.revive(host.session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its
+    /// own. What was taken is told by [`State::report_lost`].
+    pub(crate) fn renew(&mut self, session: SessionId) -> Result<(), Refused> {
+        let lease = self.acting(session)?.lease;
+        let expires_at = self.now().after(lease);
+        if let Some(known) = self.sessions.get_mut(&session)
+            && !self.moment.defects.broken(Defect::RenewDoesNothing)
+        {
+            known.expires_at = expires_at;
+            known.renewed = true;
+            self.revive(session);
+        }
+        if self.broken(Defect::RenewBumpsEpoch) {
+            for id in self.held_turns(session) {
+                if let Some(instance) = self.instances.get_mut(&id) {
+                    instance.epoch = instance.epoch.next();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a session has lost, once each. Apart from [`State::renew`], so that a lost answer loses no report.
+    pub(crate) fn report_lost(&mut self, session: SessionId) -> Vec<Lost> {
+        let lost = self.sessions.get_mut(&session).map(|s| std::mem::take(&mut s.lost)).unwrap_or_default();
+        if self.broken(Defect::RenewHidesLost) {
+            return Vec::new();
+        }
+        lost.into_iter().map(|item| Lost { item }).collect()
+    }
+
+    /// Ends a session by its own wish: all it holds is free. A session that is gone is detached already.
+    pub(crate) fn detach(&mut self, session: SessionId) -> Result<(), Refused> {
+        if self.broken(Defect::DetachKeeps) || self.acting(session).is_err() {
+            return Ok(());
+        }
+        for id in self.held_turns(session) {
+            if let Some(instance) = self.instances.get_mut(&id) {
+                instance.holder = None;
+            }
+            self.reindex_turn(&id);
+        }
+        for key in self.held_tasks(session) {
+            if self.tasks.get(&key).is_some_and(|task| task.withdrawn) {
+                self.discard_task(&key);
+                continue;
+            }
+            if let Some(task) = self.tasks.get_mut(&key) {
+                task.holder = None;
+            }
+            self.reindex_task(&key);
+        }
+        self.sessions.remove(&session);
+        self.hints.push(Hint::SessionEnded(session));
+        Ok(())
+    }
+
+    /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
+    pub(crate) fn end_session(&mut self, session: SessionId) {
+        if self.broken(Defect::EndSessionIgnored) {
+            return;
+        }
+        let now = self.now();
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.ended = true;
+            known.expires_at = known.expires_at.min(now);
+            self.lapse(session);
+            self.forget_if_gone(session);
+        }
+    }
+
+    /// Offers what expired sessions hold to others. Before every claim: expiry is a matter of time, not of a call.
+    pub(super) fn sweep(&mut self) {
+        let now = self.now();
+        let expired = self.sessions.iter().filter(|(_, s)| s.expires_at <= now && !s.lapsed);
+        let expired: Vec<SessionId> = expired.map(|(id, _)| *id).collect();
+        for session in expired {
+            self.lapse(session);
+        }
+    }
+
+    /// The leases of a host's sessions are over.
+    pub(crate) fn expire_sessions_of(&mut self, host: &HostId, now: Timestamp) {
+        for session in self.sessions.values_mut().filter(|session| session.host == *host) {
+            session.expires_at = session.expires_at.min(now);
+        }
+    }
+
+    fn lapse(&mut self, session: SessionId) {
+        let Some(known) = self.sessions.get_mut(&session) else { return };
+        known.lapsed = true;
+        self.hints.push(Hint::SessionEnded(session));
+        for key in self.held_tasks(session) {
+            if self.tasks.get(&key).is_some_and(|task| task.withdrawn) {
+                self.discard_task(&key);
+            }
+        }
+        self.reindex_held(session);
+    }
+
+    fn revive(&mut self, session: SessionId) {
+        if let Some(known) = self.sessions.get_mut(&session)
+            && std::mem::take(&mut known.lapsed)
+        {
+            self.reindex_held(session);
+        }
+    }
+
+    pub(super) fn reindex_held(&mut self, session: SessionId) {
+        for id in self.held_turns(session) {
+            self.reindex_turn(&id);
+        }
+        for key in self.held_tasks(session) {
+            self.reindex_task(&key);
+        }
+    }
+
+    /// Forgets a dead session once nothing is held in its name.
+    pub(super) fn forget_if_gone(&mut self, session: SessionId) {
+        if self.sessions.get(&session).is_some_and(|known| known.ended && known.holds_nothing()) {
+            self.sessions.remove(&session);
+        }
+    }
+
+    fn held_turns(&self, session: SessionId) -> Vec<InstanceId> {
+        self.sessions.get(&session).map(|s| s.turns.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    fn held_tasks(&self, session: SessionId) -> Vec<TaskKey> {
+        self.sessions.get(&session).map(|s| s.tasks.iter().cloned().collect()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,121 @@
+//! The lives of sessions, and what becomes of what they hold.
+
+use std::time::Duration;
+
+use dauer_store::*;
+use futures::executor::block_on;
+
+use crate::support::*;
+
+fn with_task(w: &World, of: &str) {
+    w.create(&w.start(of, "Orders"));
+    let session = w.session();
+    let turn = turn_of(&session, of);
+    commit(&session, Checkpoint { tasks: vec![w.task(&turn, "pay")], ..step(&turn) }).unwrap();
+    block_on(session.detach()).unwrap();
+}
+
+#[test]
+fn an_expired_session_that_renews_has_what_nobody_took() {
+    let w = World::new();
+    with_task(&w, "order");
+    w.send(&w.event("order"));
+    let session = w.session();
+    let (turn, lease) = (turn_of(&session, "order"), tasks(&session).remove(0));
+    w.clock.advance(LEASE);
+    let other = w.session();
+    assert_eq!(tasks(&other).len(), 1, "one of them is taken");
+    assert_eq!(block_on(session.renew()).unwrap(), [Lost { item: Item::Task(lease.fence.clone()) }]);
+    assert_eq!(block_on(session.renew()).unwrap(), [], "told once");
+
+    assert!(turns(&other, want(1)).is_empty(), "the other is held again");
+    commit(&session, step(&turn)).unwrap();
+    assert_eq!(complete(&session, w.answer(&lease)), Delivered::Dropped(DropReason::NotHeld));
+}
+
+#[test]
+fn a_session_ended_by_proof_never_acts_again() {
+    let w = World::new();
+    with_task(&w, "order");
+    w.send(&w.event("order"));
+    let session = w.session_of("dead", 7);
+    let (turn, lease) = (turn_of(&session, "order"), tasks(&session).remove(0));
+    block_on(w.hub.end_session(SessionId(7))).unwrap();
+
+    fenced(commit(&session, step(&turn)));
+    fenced(block_on(session.renew()));
+    fenced(block_on(session.claim_turns(want(1))));
+    fenced(block_on(session.load_history(&turn.fence, 0, 1)));
+    fenced(block_on(session.release(vec![release(Item::Turn(turn.fence.clone()))])).remove(0));
+    assert_eq!(complete(&session, w.answer(&lease)), Delivered::Dropped(DropReason::NotHeld));
+    fenced(block_on(w.hub.attach(host_of("dead", 7))).map(|_| ()));
+
+    let heir = w.session();
+    assert_eq!(turn_of(&heir, "order").record.attempts, 1);
+    assert_eq!(tasks(&heir)[0].attempts, 1);
+    let sessions =
+        w.dump().into_iter().filter(|item| matches!(item, DumpItem::Session(s) if s.id == SessionId(7)));
+    assert_eq!(sessions.count(), 0, "with nothing left it is forgotten");
+}
+
+#[test]
+fn a_withdrawn_task_goes_with_its_holder() {
+    for ending in ["detach", "expiry", "proof", "release"] {
+        let w = World::new();
+        with_task(&w, "order");
+        let session = w.session_of("holder", 7);
+        let lease = tasks(&session).remove(0);
+        w.send(&w.message("order", Class::Control(Control::Terminate)));
+        let other = w.session();
+        commit(&other, ended(&turn_of(&other, "order"), Status::Terminated)).unwrap();
+        let count = |w: &World| w.dump().iter().filter(|item| matches!(item, DumpItem::Task(_))).count();
+        assert_eq!(count(&w), 1, "{ending}: held, so it waits for its answer");
+        match ending {
+            "detach" => block_on(session.detach()).unwrap(),
+            "expiry" => w.clock.advance(LEASE),
+            "proof" => block_on(w.hub.end_session(SessionId(7))).unwrap(),
+            _ => block_on(session.release(vec![release(Item::Task(lease.fence))])).remove(0).unwrap(),
+        }
+        assert!(tasks(&w.session()).is_empty(), "{ending}");
+        assert_eq!((count(&w), w.dropped(DropReason::Withdrawn)), (0, 1), "{ending}");
+    }
+}
+
+#[test]
+fn attaching_again_is_the_same_session() {
+    let w = World::new();
+    w.create(&w.start("order", "Orders"));
+    let first = w.session_of("host", 7);
+    let turn = turn_of(&first, "order");
+    let second = w.session_of("host", 7);
+    commit(&second, step(&turn)).unwrap();
+    fenced(block_on(w.hub.attach(host_of("thief", 7))).map(|_| ()));
+    block_on(second.detach()).unwrap();
+    block_on(first.detach()).unwrap();
+    fenced(block_on(first.renew()));
+}
+
+#[test]
+fn a_host_can_be_expired_at_once() {
+    let w = World::new();
+    w.create(&w.start("order", "Orders"));
+    let (dead, living) = (w.session_of("dead", 7), w.session_of("living", 8));
+    turn_of(&dead, "order");
+    w.store.expire_sessions(&HostId::new("nobody").unwrap());
+    assert!(turns(&living, want(1)).is_empty());
+    w.store.expire_sessions(&HostId::new("dead").unwrap());
+    let turn = turn_of(&living, "order");
+    assert_eq!((turn.record.attempts, turn.fence.epoch), (1, Epoch(2)));
+}
+
+#[test]
+fn a_session_that_expired_long_ago_is_forgotten() {
+    let w = World::new();
+    let old = w.session_of("old", 7);
+    w.clock.advance(LEASE + HOUR);
+    w.session();
+    block_on(old.renew()).unwrap();
+    w.clock.advance(LEASE + HOUR * 24 + Duration::from_millis(1));
+    w.session();
+    fenced(block_on(old.renew()));
+}

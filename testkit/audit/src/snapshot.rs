@@ -1,0 +1,95 @@
+//! Everything a hub holds, in order, put together from the parts of a dump.
+
+use std::collections::BTreeMap;
+
+use dauer_core::{InstanceId, MessageId, SessionId, Timestamp};
+use dauer_store::{Cause, DropReason, DumpItem, InstanceDump, Manage, Refused, SessionDump, TaskDump};
+
+/// A thing that a dump holds more than once, although its id says that there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repeated {
+    /// An instance.
+    Instance(InstanceId),
+    /// A task.
+    Task(MessageId),
+    /// A session.
+    Session(SessionId),
+}
+
+/// What a hub held when it was dumped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// The store's time when the dump began.
+    pub now: Timestamp,
+    /// The instances.
+    pub instances: BTreeMap<InstanceId, InstanceDump>,
+    /// The tasks that wait or are held.
+    pub tasks: BTreeMap<MessageId, TaskDump>,
+    /// The sessions.
+    pub sessions: BTreeMap<SessionId, SessionDump>,
+    /// How many messages were dropped, by reason.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// What the dump held more than once; only the first of each is in the maps.
+    pub repeated: Vec<Repeated>,
+}
+
+impl Snapshot {
+    /// Puts the items of a dump in order. Nothing is refused: what makes no sense is for the checks to say.
+    #[must_use]
+    pub fn from_items(items: impl IntoIterator<Item = DumpItem>) -> Self {
+        let mut snapshot = Self::default();
+        let mut now = None;
+        for item in items {
+            match item {
+                DumpItem::Now(at) => _ = now.get_or_insert(at),
+                other => snapshot.insert(other),
+            }
+        }
+        snapshot.now = now.unwrap_or_default();
+        snapshot
+    }
+
+    fn insert(&mut self, item: DumpItem) {
+        use std::collections::btree_map::Entry::{Occupied, Vacant};
+        match item {
+            DumpItem::Instance(dump) => match self.instances.entry(dump.id.clone()) {
+                Vacant(place) => _ = place.insert(*dump),
+                Occupied(_) => self.repeated.push(Repeated::Instance(dump.id)),
+            },
+            DumpItem::Task(dump) => match self.tasks.entry(dump.task.id) {
+                Vacant(place) => _ = place.insert(*dump),
+                Occupied(_) => self.repeated.push(Repeated::Task(dump.task.id)),
+            },
+            DumpItem::Session(dump) => match self.sessions.entry(dump.id) {
+                Vacant(place) => _ = place.insert(dump),
+                Occupied(_) => self.repeated.push(Repeated::Session(dump.id)),
+            },
+            DumpItem::Dropped(reason, count) => {
+                let sum = self.dropped.entry(reason).or_default();
+                *sum = sum.saturating_add(count);
+            }
+            DumpItem::Now(_) => {}
+        }
+    }
+}
+
+/// Reads a whole dump.
+///
+/// # Errors
+/// Whatever the store refuses a part with; [`Refused::Corrupt`] when its cursor does not move on.
+pub async fn collect(hub: &dyn Manage) -> Result<Snapshot, Refused> {
+    let mut items = Vec::new();
+    let mut after = None;
+    loop {
+        let part = hub.dump(after.clone()).await?;
+        items.extend(part.items);
+        match part.next {
+            None => return Ok(Snapshot::from_items(items)),
+            // A cursor that stands still would be read for ever.
+            next if next == after => {
+                return Err(Refused::Corrupt(Cause::new("the dump's cursor does not move on")));
+            }
+            next => after = next,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The one list of the rules. Everything else is made from it: the table, the tests of a store, the count.
+
+use futures::future::BoxFuture;
+
+use crate::Fixture;
+
+/// One rule of the contract.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// Its number in `dauer_store::rules`.
+    pub number: u8,
+    /// The function that checks it.
+    pub name: &'static str,
+    /// Checks it on a store; panics when the store breaks it.
+    pub run: for<'a> fn(&'a dyn Fixture) -> BoxFuture<'a, ()>,
+}
+
+/// Hands the list of all rules, with what it was given, to another macro of this crate.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_rule {
+    ($then:ident($($given:tt)*)) => {
+        $crate::$then! { ($($given)*)
+            1 identity {
+                r01a_a_waiting_message_is_not_taken_twice
+            }
+            2 fence {
+                r02a_commit_compares_the_execution
+                r02b_commit_compares_the_revision
+                r02c_commit_compares_the_epoch
+                r02d_an_amendment_raises_the_epoch
+                r02e_a_stale_completion_refuses_the_checkpoint
+                r02f_a_refused_checkpoint_leaves_nothing
+            }
+            3 outcome {
+                r03a_the_same_commit_again_is_committed
+                r03b_the_commit_of_another_epoch_is_no_repeat
+                r03c_not_executed_changes_nothing
+                r03d_a_dropped_claim_comes_back
+            }
+            4 readiness {
+                r04a_a_suspended_instance_takes_only_control
+                r04b_a_locked_instance_takes_its_owners_messages
+                r04c_an_ended_instance_drops_messages
+                r04d_a_pending_turn_carries_its_start_first
+                r04e_an_ended_instance_takes_a_start
+            }
+            5 delivery {
+                r05a_a_start_creates_an_absent_instance
+                r05b_a_message_creates_an_absent_entity
+                r05c_a_message_to_nobody_is_dropped_and_counted
+                r05d_a_message_for_another_execution_is_dropped
+                r05e_a_batch_ends_with_the_first_suspend
+            }
+            6 order {
+                r06a_messages_of_one_sender_keep_their_order
+                r06b_nothing_is_delivered_before_its_time
+                r06c_the_prologue_precedes_the_inbox
+                r06d_a_commit_consumes_what_it_names
+            }
+            7 atomic {
+                r07a_one_commit_does_everything
+                r07b_a_failed_commit_is_whole_or_absent
+                r07c_a_replacement_brings_its_history
+            }
+            8 sessions {
+                r08a_what_is_held_is_not_claimable
+                r08b_expiry_alone_refuses_nothing
+                r08c_a_renewal_keeps_everything
+                r08d_a_renewal_tells_what_was_lost
+                r08e_detach_gives_everything_back
+                r08f_the_proof_of_death_ends_a_session
+            }
+            9 attempts {
+                r09a_a_takeover_counts_as_an_attempt
+                r09b_a_failed_release_counts_as_an_attempt
+                r09c_a_plain_release_counts_nothing
+                r09d_a_commit_clears_the_attempts
+                r09e_a_release_may_delay
+                r09f_trouble_is_shown
+            }
+            10 once {
+                r10a_a_task_is_completed_once
+                r10b_only_the_holder_completes_a_task
+                r10c_a_consumed_message_is_remembered
+            }
+            11 batches {
+                r11a_each_item_of_a_batch_is_judged_alone
+                r11b_a_later_message_postpones_nothing
+            }
+            12 claims {
+                r12a_a_claim_filters_by_queue
+                r12b_a_claim_filters_by_tags
+                r12c_the_oldest_is_claimed_first
+                r12d_queues_are_served_in_turn
+                r12e_a_claim_takes_no_more_than_it_wants
+                r12f_what_is_held_hides_nothing
+                r12g_the_next_due_time_is_never_too_late
+            }
+            13 reads {
+                r13a_get_sees_every_acknowledged_write
+                r13b_a_history_is_read_in_whole_batches
+                r13c_a_query_pages_over_every_instance_once
+                r13d_a_query_filters
+                r13e_a_list_names_the_ended
+            }
+            14 limits {
+                r14a_beyond_a_limit_is_refused_by_name
+            }
+            15 time {
+                r15a_the_stores_clock_goes_on
+            }
+            16 formats {
+                r16a_a_dump_holds_everything
+                r16b_bytes_are_kept_as_they_came
+                r16c_values_come_back_whole
+            }
+            17 isolation {
+                r17a_hubs_know_nothing_of_each_other
+            }
+            18 create {
+                r18a_the_same_start_again_is_a_repeat
+                r18b_a_start_replaces_an_ended_instance
+                r18c_a_start_respects_what_is_there
+            }
+            19 end_of_run {
+                r19a_termination_withdraws_the_tasks
+                r19b_tasks_of_a_completed_run_still_run
+            }
+            20 fusion {
+                r20a_a_commit_takes_its_own_tasks
+                r20b_a_kept_instance_stays_with_its_session
+                r20c_a_commit_that_keeps_tells_what_arrived
+            }
+            21 purge {
+                r21a_a_purge_removes_the_ended_for_good
+                r21b_a_waiting_start_prevents_the_purge
+                r21c_a_purge_keeps_to_its_budget
+            }
+            22 scale {
+                r22a_scale_counts_what_is_ready
+            }
+        }
+    };
+}
+
+/// Makes the table of rules.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! table {
+    (() $($number:literal $group:ident { $($rule:ident)* })*) => {
+        &[$($($crate::Rule {
+            number: $number,
+            name: stringify!($rule),
+            run: |fixture| Box::pin($crate::rules::$group::$rule(fixture)),
+        }),*),*]
+    };
+}
+
+/// Makes a test of each rule, and one that counts them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests {
+    (($fixture:expr, $runner:expr) $($number:literal $group:ident { $($rule:ident)* })*) => {
+        $($(
+            #[test]
+            fn $rule() {
+                let fixture = $fixture;
+                ($runner)(Box::pin($crate::rules::$group::$rule(&fixture)));
+            }
+        )*)*
+
+        #[test]
+        fn every_rule_has_a_test() {
+            let tested = [$($(stringify!($rule)),*),*];
+            assert_eq!(tested.len(), $crate::RULES.len());
+            assert!($crate::RULES.iter().zip(tested).all(|(rule, tested)| rule.name == tested));
+        }
+    };
+}
+
+/// Every rule of the contract as a test of one store.
+///
+/// The first argument is an expression that makes a fresh [`Fixture`], evaluated for each test; the second a function
+/// that runs a `BoxFuture<'_, ()>` to its end, with a deadline of its own: [`crate::bounded`], or a runtime.
+#[macro_export]
+macro_rules! suite {
+    ($fixture:expr, $runner:expr) => {
+        $crate::each_rule! { tests($fixture, $runner) }
+    };
+}
+
+/// Every rule of the contract.
+pub const RULES: &[Rule] = crate::each_rule!(table());

@@ -1,0 +1,82 @@
+//! Rule 18, create: a start is carried out once, and replaces what it may.
+
+use dauer_store::{Created, DropReason, Message, Over, Refused, Reuse, Status};
+
+use crate::message::{execution, ids};
+use crate::run::open;
+use crate::{Fixture, Step};
+
+/// The same start again is a repeat, while the instance runs and after it has ended, whatever the policy says.
+pub async fn r18a_the_same_start_again_is_a_repeat(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let start = w.start("order").await;
+    let again = Ok(Created::Repeat(execution(&start)));
+    let repeat = |start: Message| w.create(start, Reuse::default());
+    w.same(&repeat(start.clone()).await.map_err(|r| r.to_string()), &again, "a start that waits is repeated");
+    let turn = w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.same(&ids(&turn.messages), &vec![start.id], "the start came once");
+    w.same(
+        &repeat(start).await.map_err(|r| r.to_string()),
+        &again,
+        "a start that was carried out is repeated",
+    );
+    w.session().await.no_turn("a repeat starts nothing").await;
+}
+
+/// A start over an ended instance replaces it: record, inbox and history are new, the revision goes on and the epoch
+/// grows, so that no fence of the old one passes.
+pub async fn r18b_a_start_replaces_an_ended_instance(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let old = w.ended("order").await;
+    w.deliver(w.start_in("order", "Refunds", |_| {})).await;
+    let before = w.snapshot().await.instance("order").map(|order| order.epoch);
+
+    let start = w.start_message("order");
+    let created = w.create(start.clone(), Reuse::default()).await;
+    let created = w.ok(created, "create");
+    w.same(&created, &Created::New(execution(&start)), "an ended instance is replaced");
+    let stored = w.snapshot().await;
+    let order = stored.instance("order").expect("it was just created");
+    w.check(Some(order.epoch) > before, "a replacement raises the epoch");
+    w.check(order.record.revision > old.fence.revision, "the revision goes on");
+    w.same(&order.record.status, &Status::Pending, "the new run has not begun");
+    w.same(&order.history.len(), &0, "the old history is gone");
+    w.same(&stored.waiting("order"), &vec![start.id], "the old inbox is gone, the start waits");
+    let dropped: u64 = DropReason::ALL.iter().map(|reason| stored.dropped(*reason)).sum();
+    w.same(&dropped, &1, "what waited for the old one is counted as dropped");
+}
+
+/// A start that may not replace what is there is refused with its status, also when both come at the same time; one
+/// that may replace a running instance is put into its inbox, for its next turn to carry out.
+pub async fn r18c_a_start_respects_what_is_there(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("living").await;
+    w.ended("ended").await;
+    let before = w.snapshot().await;
+    let never = Reuse { replaceable: Vec::new() };
+    for (id, reuse, status) in
+        [("living", Reuse::default(), Status::Running), ("ended", never, Status::Completed)]
+    {
+        let result = w.create(w.start_message(id), reuse).await;
+        let exists = matches!(result, Err(Refused::Exists(found)) if found == status);
+        w.check(exists, &format!("a start over {id} should answer Exists({status:?}): {result:?}"));
+    }
+    w.same(&w.snapshot().await, &before, "a refused start changes nothing");
+
+    let mut start = w.start_message("living");
+    if let dauer_store::Class::Start(start) = &mut start.class {
+        start.over = Over::Terminate;
+    }
+    let result = w.create(start.clone(), Reuse { replaceable: vec![Status::Running] }).await;
+    let created = w.ok(result, "create");
+    w.same(&created, &Created::Replacing(execution(&start)), "the running instance will be replaced");
+    let turn = w.session().await.turn().await;
+    w.same(&turn.record.status, &Status::Running, "its next turn carries it out");
+    w.same(&ids(&turn.messages), &vec![start.id], "its next turn gets the start");
+
+    let racing = (0..8).map(|_| w.create(w.start_message("new"), Reuse::default()));
+    let results = futures::future::join_all(racing).await;
+    let won = results.iter().filter(|result| matches!(result, Ok(Created::New(_)))).count();
+    let lost = results.iter().filter(|result| matches!(result, Err(Refused::Exists(_)))).count();
+    w.same(&(won, lost), &(1, 7), "of starts at the same time one wins");
+}

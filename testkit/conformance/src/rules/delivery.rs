@@ -1,0 +1,97 @@
+//! Rule 5, delivery: what becomes of a message whose target is absent, or runs another execution.
+
+use dauer_store::{Class, Control, Delivered, DropReason, ExecutionId, Kind, Message, Status};
+
+use crate::message::{ids, sorted};
+use crate::run::open;
+use crate::{Fixture, Step};
+
+/// A start sent to an absent instance creates it: pending, with the start waiting. So does a rewind.
+pub async fn r05a_a_start_creates_an_absent_instance(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    for start in [w.start_message("child"), w.rewind_message("lost")] {
+        w.deliver(start.clone()).await;
+        let turn = w.run(Step::of).await;
+        w.same(&turn.fence.instance, &start.to, "the instance is created");
+        w.same(&turn.record.status, &Status::Pending, "it has not run");
+        let (Class::Start(carried) | Class::Rewind(carried)) = &start.class else {
+            unreachable!("both create")
+        };
+        w.same(&turn.record.start, &carried.record.start, "the record is the one that was sent");
+        w.same(&ids(&turn.messages), &vec![start.id], "the turn gets the start");
+    }
+}
+
+/// A message to an absent entity creates it: open for messages from the first on. One that is for a run of the entity
+/// does not: that run is gone.
+pub async fn r05b_a_message_creates_an_absent_entity(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let signal = w.event_to("@counter@one");
+    w.deliver(signal.clone()).await;
+
+    let turn = w.session().await.turn().await;
+    w.same(&turn.record.queue.kind, &Kind::Entity, "the instance is an entity");
+    w.same(&&*turn.record.queue.name, &"counter", "it waits in the queue of its name");
+    w.same(&ids(&turn.messages), &vec![signal.id], "the turn gets the message");
+
+    let late = Message { execution: Some(ExecutionId(7)), ..w.event_to("@counter@gone") };
+    let delivered = w.send(late).await;
+    w.check(matches!(delivered, Delivered::Dropped(_)), "a message for a run that is gone is dropped");
+    w.check(w.snapshot().await.instance("@counter@gone").is_none(), "it creates nothing");
+}
+
+/// Any other message to an absent instance is dropped and counted, and creates nothing.
+pub async fn r05c_a_message_to_nobody_is_dropped_and_counted(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    for message in [w.event_to("nobody"), w.control_to("nobody", Control::Terminate)] {
+        let delivered = w.send(message).await;
+        w.same(&delivered, &Delivered::Dropped(DropReason::Absent), "there is nobody to take it");
+    }
+    let stored = w.snapshot().await;
+    w.same(&stored.instances().count(), &0, "no instance came to be");
+    w.same(&stored.dropped(DropReason::Absent), &2, "dropped messages are counted");
+}
+
+/// A message that names another execution is dropped and counted when it arrives, and so is one that waited when the
+/// run it names gave way to the next.
+pub async fn r05d_a_message_for_another_execution_is_dropped(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let first = w.running("order").await.fence.execution;
+    let foreign = Message { execution: Some(ExecutionId(first.0 ^ 1)), ..w.event_to("order") };
+    let delivered = w.send(foreign).await;
+    w.same(&delivered, &Delivered::Dropped(DropReason::OtherExecution), "it is for another execution");
+
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let answer = Message { execution: Some(first), ..w.event_to("order") };
+    w.deliver(answer.clone()).await;
+    session.commit(Step::of(&turn).continue_as_new(vec![w.event_to("order")])).await;
+
+    let turn = session.turn().await;
+    w.check(!ids(&turn.messages).contains(&answer.id), "what waited for the last run is not for this one");
+    let counted = w.snapshot().await.dropped(DropReason::OtherExecution);
+    w.same(&counted, &2, "dropped messages are counted");
+}
+
+/// A turn's batch ends with the first suspend, and includes it; what follows waits.
+pub async fn r05e_a_batch_ends_with_the_first_suspend(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("order").await;
+    let mut sent = w.events_from("parent", "order", 1, 3);
+    let suspend = w.control_to("order", Control::Suspend);
+    (sent[1].class, sent[1].event) = (Class::Control(Control::Suspend), suspend.event);
+    for message in &sent {
+        w.deliver(message.clone()).await;
+    }
+
+    let session = w.session().await;
+    let turn = session.turn().await;
+    w.same(&turn.messages.len(), &2, "the batch holds what came before the suspend, and the suspend");
+    w.check(turn.messages.last().is_some_and(Message::is_suspend), "the suspend is the last of the batch");
+    w.check(turn.more, "the turn is told that more waits");
+    session.commit(Step::of(&turn)).await;
+    let rest = session.turn().await;
+    let together = [turn.messages, rest.messages].concat();
+    w.same(&sorted(&together), &sorted(&sent), "the rest comes with the next turn");
+}

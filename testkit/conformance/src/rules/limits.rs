@@ -1,0 +1,64 @@
+//! Rule 14, limits: what the store says it takes it takes, and more is refused by name.
+
+use std::time::Duration;
+
+use dauer_proto::event;
+use dauer_store::{Encoded, Limit, Message, Refused};
+
+use crate::run::open;
+use crate::world::World;
+use crate::{Fixture, Step};
+
+/// Beyond each of its limits the store refuses with `TooLarge`, naming the limit, and nothing changes; at the limit
+/// it does not.
+pub async fn r14a_beyond_a_limit_is_refused_by_name(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("order").await;
+    let limits = w.manage().limits();
+    let before = w.snapshot().await;
+
+    let bytes = usize::try_from(limits.message_bytes).expect("a message fits into memory");
+    let large = Message { event: event_of(bytes + 1), ..w.event_to("order") };
+    refused(&w, w.try_send(large).await, limits.message_bytes);
+    let beyond = limits.delay + Duration::from_secs(3600);
+    let late = Message { visible_at: w.at(beyond), ..w.event_to("order") };
+    let result = w.try_send(late).await;
+    w.check(matches!(result, Err(Refused::TooLarge(_))), "a message too far ahead is too large");
+    w.same(&w.snapshot().await, &before, "what is refused changes nothing");
+
+    let largest = Message { event: event_of(bytes), ..w.event_to("order") };
+    w.deliver(largest).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let task = w.task(&turn, "pay");
+    let count = usize::try_from(limits.checkpoint_items).expect("a checkpoint fits into memory") + 1;
+    let many = Step::of(&turn).tasks(std::iter::repeat_n(task, count));
+    refused(&w, session.try_commit(many).await, limits.checkpoint_items);
+    // The largest messages there may be, one more than fit. They share their bytes, so that this costs nothing here.
+    let count = limits.checkpoint_bytes / limits.message_bytes + 1;
+    let largest = Message { event: event_of(bytes), ..w.event_to("order") };
+    let heavy = Step::of(&turn).messages((0..count).map(|_| largest.clone()));
+    refused(&w, session.try_commit(heavy).await, limits.checkpoint_bytes);
+    session.commit(Step::of(&turn)).await;
+}
+
+/// An event whose encoding has exactly so many bytes.
+fn event_of(bytes: usize) -> Encoded {
+    let sized = |input: usize| Encoded::new(&event::event_raised(0, "large", Some("x".repeat(input))));
+    // The length of the input is itself encoded, in a few bytes more the longer it is: one correction is exact.
+    let mut input = bytes - sized(bytes).len().saturating_sub(bytes).min(bytes);
+    while sized(input).len() > bytes {
+        input -= 1;
+    }
+    sized(input)
+}
+
+#[track_caller]
+fn refused<T>(w: &World<'_>, result: Result<T, Refused>, limit: u64) {
+    let Err(Refused::TooLarge(Limit { name, found, allowed })) = result else {
+        panic!("{}: beyond {limit} should be too large", w.rule);
+    };
+    w.check(!name.is_empty(), "the limit has a name");
+    w.same(&allowed, &limit, "the limit is the one the store told");
+    w.check(found > limit, "the store tells how much it was");
+}

@@ -1,0 +1,63 @@
+//! Rule 10, applied once: results and messages have their effect once, however often they come.
+
+use dauer_store::{Delivered, DropReason};
+
+use crate::message::ids;
+use crate::run::open;
+use crate::session::GiveBack;
+use crate::{Fixture, Step};
+
+/// The result of a task is applied once; the same again is dropped, which is no error.
+pub async fn r10a_a_task_is_completed_once(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    let session = w.session().await;
+    let lease = session.task().await;
+    let completion = w.answer(&lease);
+    let first = session.complete(completion.clone()).await;
+    w.same(&first, &Delivered::Applied, "the result is applied");
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![completion.answer.id], "the result is a message to the instance");
+
+    let again = session.complete(completion.clone()).await;
+    w.same(&again, &Delivered::Dropped(DropReason::NotHeld), "an answered task is no longer held");
+    session.commit(Step::of(&turn)).await;
+    session.no_turn("the result came once").await;
+}
+
+/// The result of a task that has changed hands is dropped, also when its old holder has it again under a new epoch;
+/// that of the hands that hold it is applied.
+pub async fn r10b_only_the_holder_completes_a_task(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    let (first, second) = (w.session().await, w.session().await);
+    let before = first.task().await;
+    first.release(before.plainly()).await;
+    let between = second.task().await;
+    let late = first.complete(w.answer(&before)).await;
+    w.same(&late, &Delivered::Dropped(DropReason::NotHeld), "the old holder's result is dropped");
+
+    second.release(between.plainly()).await;
+    let after = first.task().await;
+    let late = first.complete(w.answer(&before)).await;
+    w.same(&late, &Delivered::Dropped(DropReason::NotHeld), "the result of an earlier lease is dropped");
+    let answered = first.complete(w.answer(&after)).await;
+    w.same(&answered, &Delivered::Applied, "the holder's result is applied");
+}
+
+/// A message that was consumed is remembered, also by the next run: the same again is dropped.
+pub async fn r10c_a_consumed_message_is_remembered(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("order").await;
+    let event = w.event_to("order");
+    w.deliver(event.clone()).await;
+    w.run(Step::of).await;
+    let again = w.send(event.clone()).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it was applied before");
+
+    w.deliver(w.event_to("order")).await;
+    w.run(|turn| Step::of(turn).continue_as_new(Vec::new())).await;
+    let again = w.send(event).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it was applied by the run before");
+    w.session().await.no_turn("nothing new has come").await;
+}

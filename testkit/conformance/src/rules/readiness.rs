@@ -1,0 +1,96 @@
+//! Rule 4, readiness: an instance is ready when a message is visible and its hold admits it.
+
+use dauer_store::{Class, Control, Delivered, DropReason, Hold, Queues, Status, Want};
+
+use crate::message::{ids, only};
+use crate::run::open;
+use crate::session::want;
+use crate::world::HOUR;
+use crate::{Fixture, Step};
+
+/// A suspended instance takes control messages only; what else arrives waits until it is open again. So does one
+/// that has not started.
+pub async fn r04a_a_suspended_instance_takes_only_control(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.start("order").await;
+    w.run(|turn| Step::of(turn).suspended()).await;
+    let event = w.event_to("order");
+    w.deliver(event.clone()).await;
+    w.start_with(w.scheduled_start("later", HOUR)).await;
+    w.deliver(w.event_to("later")).await;
+    let session = w.session().await;
+    session.no_turn("events wait while an instance is suspended or not started").await;
+
+    let resume = w.control_to("order", Control::Resume);
+    w.deliver(resume.clone()).await;
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![resume.id], "a suspended instance gets its control messages alone");
+    session.commit(Step::of(&turn)).await;
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![event.id], "what waited comes when the instance is open");
+}
+
+/// An instance that is locked takes control messages and those of its owner; others wait until it is open again.
+pub async fn r04b_a_locked_instance_takes_its_owners_messages(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.start("stock").await;
+    w.run(|turn| Step::of(turn).hold(Hold::From(crate::instance("owner")))).await;
+    let foreign = w.events_from("stranger", "stock", 1, 1).remove(0);
+    w.deliver(foreign.clone()).await;
+    let session = w.session().await;
+    session.no_turn("messages of others wait while an instance is locked").await;
+
+    let own = w.events_from("owner", "stock", 1, 1).remove(0);
+    w.deliver(own.clone()).await;
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![own.id], "a locked instance gets its owner's messages alone");
+    session.commit(Step::of(&turn)).await;
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![foreign.id], "what waited comes when the instance is open");
+}
+
+/// Messages to an ended instance are dropped and counted, those that waited when it ended too.
+pub async fn r04c_an_ended_instance_drops_messages(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.start("order").await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    w.deliver(w.event_to("order")).await;
+    session.commit(Step::of(&turn).ended(Status::Completed)).await;
+
+    let late = w.send(w.event_to("order")).await;
+    w.same(&late, &Delivered::Dropped(DropReason::Ended), "an ended instance takes no event");
+    let stored = w.snapshot().await;
+    w.same(&stored.waiting("order"), &vec![], "nothing waits for an ended instance");
+    w.same(&stored.dropped(DropReason::Ended), &2, "what an ended instance drops is counted");
+    session.no_turn("nothing waits for an ended instance").await;
+}
+
+/// A turn of a pending instance carries its start, first, even when a control message woke it before the start is
+/// due.
+pub async fn r04d_a_pending_turn_carries_its_start_first(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let start = w.scheduled_start("order", HOUR);
+    w.start_with(start.clone()).await;
+    let terminate = w.control_to("order", Control::Terminate);
+    w.deliver(terminate.clone()).await;
+
+    let turn = w.session().await.turn().await;
+    w.same(&turn.record.status, &Status::Pending, "the instance has not run");
+    w.same(&ids(&turn.messages), &vec![start.id, terminate.id], "the start comes first, then what woke it");
+}
+
+/// An ended instance is ready when a start waits for it, and is claimed under the queue of that start.
+pub async fn r04e_an_ended_instance_takes_a_start(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.ended("order").await;
+    let start = w.start_in("order", "Refunds", |_| {});
+    w.deliver(start.clone()).await;
+
+    let queues = Queues { ..only("Refunds") };
+    let turns = w.session().await.claim(Want { queues, ..want(10) }).await;
+    w.same(&turns.len(), &1, "the waiting start makes the instance ready in the queue of the start");
+    w.same(&turns[0].record.status, &Status::Completed, "the turn decides what the start does");
+    let starts = turns[0].messages.iter().filter(|message| matches!(message.class, Class::Start(_)));
+    w.same(&starts.map(|message| message.id).collect::<Vec<_>>(), &vec![start.id], "the turn gets the start");
+}

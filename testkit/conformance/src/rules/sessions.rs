@@ -1,0 +1,128 @@
+//! Rule 8, sessions: what a session holds is its own until the session ends.
+
+use dauer_store::{Delivered, Item, Lost};
+
+use crate::run::open;
+use crate::session::GiveBack;
+use crate::world::{LEASE, PAST_LEASE};
+use crate::{Fixture, Step};
+
+/// What a session holds nobody else can claim, though its host is dead, until its lease has run out.
+pub async fn r08a_what_is_held_is_not_claimable(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let (holder, other) = (w.session().await, w.session().await);
+    holder.turn().await;
+    holder.task().await;
+    other.no_turn("the turn is held").await;
+    other.no_task("the task is held").await;
+
+    w.kill(holder).await;
+    other.no_turn("a dead host's lease runs on").await;
+    other.no_task("a dead host's lease runs on").await;
+    w.advance(PAST_LEASE).await;
+    let heir = w.session().await;
+    w.same(&heir.turns().await.len(), &1, "the turn is free when the lease has run out");
+    w.same(&heir.tasks().await.len(), &1, "the task is free when the lease has run out");
+}
+
+/// Expiry alone refuses nothing: a host that was slow, but whose items nobody took, commits and completes.
+pub async fn r08b_expiry_alone_refuses_nothing(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    let (turn, lease) = (session.turn().await, session.task().await);
+    w.advance(PAST_LEASE).await;
+
+    session.commit(Step::of(&turn)).await;
+    let answered = session.complete(w.answer(&lease)).await;
+    w.same(&answered, &Delivered::Applied, "the task was not taken over, so its result counts");
+}
+
+/// A renewal keeps everything the session holds, under the same fences.
+pub async fn r08c_a_renewal_keeps_everything(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    let (turn, lease) = (session.turn().await, session.task().await);
+    for _ in 0..3 {
+        w.advance(LEASE * 2 / 3).await;
+        let lost = session.renew().await;
+        w.same(&lost, &vec![], "a session that renews in time loses nothing");
+    }
+
+    let other = w.session().await;
+    other.no_turn("the turn is held by a session that was renewed").await;
+    other.no_task("the task is held by a session that was renewed").await;
+    session.commit(Step::of(&turn)).await;
+    let answered = session.complete(w.answer(&lease)).await;
+    w.same(&answered, &Delivered::Applied, "a renewal leaves the fences as they are");
+}
+
+/// A renewal tells what the session has lost: a turn and a task that were taken over, and a turn that was amended.
+pub async fn r08d_a_renewal_tells_what_was_lost(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    let (turn, lease) = (session.turn().await, session.task().await);
+    w.start("amended").await;
+    let amended = session.turn().await;
+    w.ok(w.manage().amend(Step::of(&amended).into()).await, "amend");
+    w.advance(PAST_LEASE).await;
+    let other = w.session().await;
+    other.turns().await;
+    other.tasks().await;
+
+    let lost = session.renew().await;
+    for item in [turn.item(), lease.item(), amended.item()] {
+        let what = format!("the renewal should tell of the loss of {item:?}");
+        w.check(lost.iter().any(|Lost { item: lost }| same_item(lost, &item)), &what);
+    }
+}
+
+/// Whether both are the same turn or task, whatever has become of their fences.
+fn same_item(one: &Item, two: &Item) -> bool {
+    match (one, two) {
+        (Item::Turn(one), Item::Turn(two)) => one.instance == two.instance,
+        (Item::Task(one), Item::Task(two)) => one.task == two.task,
+        _ => false,
+    }
+}
+
+/// A session that is detached gives back everything at once, and nothing counts as an attempt.
+pub async fn r08e_detach_gives_everything_back(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let (session, other) = (w.session().await, w.session().await);
+    session.turn().await;
+    session.task().await;
+    session.detach().await;
+
+    let (turns, tasks) = (other.turns().await, other.tasks().await);
+    w.same(&(turns.len(), tasks.len()), &(1, 1), "turn and task are free at once");
+    w.same(&(turns[0].record.attempts, tasks[0].attempts), &(0, 0), "to detach is no failed attempt");
+}
+
+/// A session that is ended by someone who knows that its host is dead gives back everything at once, and every item
+/// counts an attempt.
+pub async fn r08f_the_proof_of_death_ends_a_session(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let (session, other) = (w.session().await, w.session().await);
+    session.turn().await;
+    session.task().await;
+    let id = session.id();
+    w.kill(session).await;
+    w.ok(w.manage().end_session(id).await, "end_session");
+
+    let (turns, tasks) = (other.turns().await, other.tasks().await);
+    w.same(&(turns.len(), tasks.len()), &(1, 1), "turn and task are free at once");
+    let attempts = (turns[0].record.attempts, tasks[0].attempts);
+    w.same(&attempts, &(1, 1), "what a dead host had is blamed for its death");
+}

@@ -1,0 +1,30 @@
+//! Rule 15, time: one clock, the store's, that goes on and is written into what happens.
+
+use std::time::Duration;
+
+use dauer_store::Status;
+
+use crate::run::open;
+use crate::{Fixture, Step};
+
+/// The time that claims and commits answer with goes on with the store's clock, and is the time that is recorded.
+pub async fn r15a_the_stores_clock_goes_on(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let minute = Duration::from_secs(60);
+    w.start("order").await;
+    w.advance(minute).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    w.check(turn.now >= w.at(minute), "a claim tells the store's time");
+    w.check(turn.record.times.created < w.at(minute), "the record tells when the instance was created");
+
+    w.advance(minute).await;
+    let committed = session.commit(Step::of(&turn).ended(Status::Completed)).await;
+    w.check(committed.now >= w.at(minute * 2), "a commit tells the store's time");
+    let stored = w.snapshot().await;
+    let order = stored.instance("order").expect("it has run");
+    w.same(&order.record.times.created, &turn.record.times.created, "the time of creation stays");
+    w.same(&order.record.times.updated, &committed.now, "the time of the last change is that of the commit");
+    w.same(&order.record.times.completed, &Some(committed.now), "the time of the end is that of the commit");
+    w.same(&order.history[0].at, &committed.now, "the history has the time of the commit");
+}

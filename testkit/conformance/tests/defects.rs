@@ -1,0 +1,156 @@
+//! The test of the suite: a store with one deliberate mistake fails exactly the rule that the mistake breaks, and
+//! every rule has a mistake that it finds.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use dauer_conformance::{RULES, bounded};
+use dauer_memory::Defect::{self, *};
+
+use support::MemoryFixture;
+
+/// Each mistake, and the one rule that must notice it.
+const EXPECTED: &[(Defect, &str)] = &[
+    (AcceptRepeatInInbox, "r01a_a_waiting_message_is_not_taken_twice"),
+    (NoExecutionCheck, "r02a_commit_compares_the_execution"),
+    (NoRevisionCheck, "r02b_commit_compares_the_revision"),
+    (NoEpochCheck, "r02c_commit_compares_the_epoch"),
+    (TakeoverKeepsEpoch, "r02c_commit_compares_the_epoch"),
+    (AmendKeepsEpoch, "r02d_an_amendment_raises_the_epoch"),
+    (IgnoreStaleCompletion, "r02e_a_stale_completion_refuses_the_checkpoint"),
+    (RefusedLeavesTasks, "r02f_a_refused_checkpoint_leaves_nothing"),
+    (RepeatIsFenced, "r03a_the_same_commit_again_is_committed"),
+    (RepeatIgnoresEpoch, "r03b_the_commit_of_another_epoch_is_no_repeat"),
+    (NotExecutedExecutes, "r03c_not_executed_changes_nothing"),
+    (ForgetDroppedClaim, "r03d_a_dropped_claim_comes_back"),
+    (HoldControlAdmitsAll, "r04a_a_suspended_instance_takes_only_control"),
+    (HoldFromAdmitsAll, "r04b_a_locked_instance_takes_its_owners_messages"),
+    (EndedKeepsMessages, "r04c_an_ended_instance_drops_messages"),
+    (PendingWithoutStart, "r04d_a_pending_turn_carries_its_start_first"),
+    (EndedHidesStart, "r04e_an_ended_instance_takes_a_start"),
+    (EndedKeepsOldQueue, "r04e_an_ended_instance_takes_a_start"),
+    (StartToAbsentDropped, "r05a_a_start_creates_an_absent_instance"),
+    (RewindToAbsentDropped, "r05a_a_start_creates_an_absent_instance"),
+    (EntityNotCreated, "r05b_a_message_creates_an_absent_entity"),
+    (AbsentNotCounted, "r05c_a_message_to_nobody_is_dropped_and_counted"),
+    (AcceptOtherExecution, "r05d_a_message_for_another_execution_is_dropped"),
+    (AnswersOutliveTheirRun, "r05d_a_message_for_another_execution_is_dropped"),
+    (SuspendDoesNotEndBatch, "r05e_a_batch_ends_with_the_first_suspend"),
+    (Lifo, "r06a_messages_of_one_sender_keep_their_order"),
+    (DeliverEarly, "r06b_nothing_is_delivered_before_its_time"),
+    (PrologueAfterInbox, "r06c_the_prologue_precedes_the_inbox"),
+    (ConsumeAll, "r06d_a_commit_consumes_what_it_names"),
+    (LoseTasks, "r07a_one_commit_does_everything"),
+    (LoseTimers, "r07a_one_commit_does_everything"),
+    (LoseMessages, "r07a_one_commit_does_everything"),
+    (TornCheckpoint, "r07b_a_failed_commit_is_whole_or_absent"),
+    (ReplaceLosesBatches, "r07c_a_replacement_brings_its_history"),
+    (ClaimHeld, "r08a_what_is_held_is_not_claimable"),
+    (ExpiryRefuses, "r08b_expiry_alone_refuses_nothing"),
+    (RenewBumpsEpoch, "r08c_a_renewal_keeps_everything"),
+    (RenewDoesNothing, "r08c_a_renewal_keeps_everything"),
+    (RenewHidesLost, "r08d_a_renewal_tells_what_was_lost"),
+    (DetachKeeps, "r08e_detach_gives_everything_back"),
+    (EndSessionIgnored, "r08f_the_proof_of_death_ends_a_session"),
+    (EndSessionUncounted, "r08f_the_proof_of_death_ends_a_session"),
+    (TakeoverUncounted, "r09a_a_takeover_counts_as_an_attempt"),
+    (ReleaseUncounted, "r09b_a_failed_release_counts_as_an_attempt"),
+    (PlainReleaseCounts, "r09c_a_plain_release_counts_nothing"),
+    (AttemptsKept, "r09d_a_commit_clears_the_attempts"),
+    (DelayIgnored, "r09e_a_release_may_delay"),
+    (TroubleHidden, "r09f_trouble_is_shown"),
+    (CompleteTwice, "r10a_a_task_is_completed_once"),
+    (StaleTaskEpochAccepted, "r10b_only_the_holder_completes_a_task"),
+    (MemoryOff, "r10c_a_consumed_message_is_remembered"),
+    (MemoryClearedByReplace, "r10c_a_consumed_message_is_remembered"),
+    (BatchStopsAtFirstRefusal, "r11a_each_item_of_a_batch_is_judged_alone"),
+    (ReadyPostponed, "r11b_a_later_message_postpones_nothing"),
+    (QueueFilterIgnored, "r12a_a_claim_filters_by_queue"),
+    (TagFilterIgnored, "r12b_a_claim_filters_by_tags"),
+    (NewestFirst, "r12c_the_oldest_is_claimed_first"),
+    (QueueStarved, "r12d_queues_are_served_in_turn"),
+    (CountIgnored, "r12e_a_claim_takes_no_more_than_it_wants"),
+    (BytesIgnored, "r12e_a_claim_takes_no_more_than_it_wants"),
+    (EmptyWhenAnyHeld, "r12f_what_is_held_hides_nothing"),
+    (NextDueTooLate, "r12g_the_next_due_time_is_never_too_late"),
+    (StaleGet, "r13a_get_sees_every_acknowledged_write"),
+    (HistoryOffByOne, "r13b_a_history_is_read_in_whole_batches"),
+    (QueryRepeatsRow, "r13c_a_query_pages_over_every_instance_once"),
+    (QueryFilterIgnored, "r13d_a_query_filters"),
+    (ListIncludesLiving, "r13e_a_list_names_the_ended"),
+    (LimitIgnored, "r14a_beyond_a_limit_is_refused_by_name"),
+    (NowStandsStill, "r15a_the_stores_clock_goes_on"),
+    (DumpForgetsMemory, "r16a_a_dump_holds_everything"),
+    (EventsReencoded, "r16b_bytes_are_kept_as_they_came"),
+    (RecordForgetsUnlocks, "r16c_values_come_back_whole"),
+    (HubsShareInstances, "r17a_hubs_know_nothing_of_each_other"),
+    (RepeatedStartCreatesAgain, "r18a_the_same_start_again_is_a_repeat"),
+    (ReplaceResetsRevision, "r18b_a_start_replaces_an_ended_instance"),
+    (ReplaceKeepsEpoch, "r18b_a_start_replaces_an_ended_instance"),
+    (ReplaceKeepsInbox, "r18b_a_start_replaces_an_ended_instance"),
+    (ExistsIgnored, "r18c_a_start_respects_what_is_there"),
+    (TerminateKeepsTasks, "r19a_termination_withdraws_the_tasks"),
+    (CompleteWithdrawsTasks, "r19b_tasks_of_a_completed_run_still_run"),
+    (TakeIgnored, "r20a_a_commit_takes_its_own_tasks"),
+    (FusedTaskStays, "r20a_a_commit_takes_its_own_tasks"),
+    (KeepReleases, "r20b_a_kept_instance_stays_with_its_session"),
+    (ArrivedEmpty, "r20c_a_commit_that_keeps_tells_what_arrived"),
+    (PurgeLiving, "r21a_a_purge_removes_the_ended_for_good"),
+    (PurgeTakesWaitingStart, "r21b_a_waiting_start_prevents_the_purge"),
+    (BudgetIgnored, "r21c_a_purge_keeps_to_its_budget"),
+    (ScaleCountsSleeping, "r22a_scale_counts_what_is_ready"),
+];
+
+/// The rules that a store with that mistake fails, each with its complaint.
+fn failed_rules(defect: Defect) -> Vec<(&'static str, String)> {
+    let failed = RULES.iter().filter_map(|rule| {
+        let fixture = MemoryFixture::with(|store| store.with_defect(defect));
+        let run = catch_unwind(AssertUnwindSafe(|| bounded((rule.run)(&fixture))));
+        run.err().map(|panic| (rule.name, complaint(&*panic)))
+    });
+    failed.collect()
+}
+
+fn complaint(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+}
+
+/// What is wrong with a mistake's line of the matrix, if anything.
+fn verdict(defect: Defect, expected: &str) -> Option<String> {
+    let failed = failed_rules(defect);
+    match &failed[..] {
+        [(name, complaint)] if *name == expected && complaint.starts_with(expected) => None,
+        _ => Some(format!("{defect:?} should fail {expected} alone, but fails {failed:#?}")),
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the summary of the matrix, shown with --nocapture")]
+fn every_mistake_fails_exactly_the_rule_it_breaks() {
+    // The panics are the point; a thousand of their reports are not.
+    let reporting = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let wrong: Vec<String> =
+        EXPECTED.iter().filter_map(|(defect, expected)| verdict(*defect, expected)).collect();
+    std::panic::set_hook(reporting);
+
+    println!("{} defects x {} rules, {} lines wrong", EXPECTED.len(), RULES.len(), wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_mistake_and_every_rule_is_in_the_table() {
+    let defects: BTreeSet<Defect> = EXPECTED.iter().map(|(defect, _)| *defect).collect();
+    assert_eq!(defects.len(), EXPECTED.len(), "each mistake has one line");
+    let missing: Vec<_> = Defect::ALL.iter().filter(|defect| !defects.contains(defect)).collect();
+    assert!(missing.is_empty(), "mistakes without a rule: {missing:?}");
+    let found: BTreeSet<&str> = EXPECTED.iter().map(|(_, rule)| *rule).collect();
+    let rules: BTreeSet<&str> = RULES.iter().map(|rule| rule.name).collect();
+    let untested: Vec<_> = rules.difference(&found).collect();
+    assert!(untested.is_empty(), "rules that no mistake fails: {untested:?}");
+    let unknown: Vec<_> = found.difference(&rules).collect();
+    assert!(unknown.is_empty(), "rules that do not exist: {unknown:?}");
+}

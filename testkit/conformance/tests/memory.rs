@@ -1,0 +1,5 @@
+//! The memory store keeps every rule of the contract.
+
+mod support;
+
+dauer_conformance::suite!(crate::support::MemoryFixture::with(|store| store), dauer_conformance::bounded);

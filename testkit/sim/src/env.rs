@@ -1,0 +1,55 @@
+//! One host's view of the world: its own clock, its own chance, its own tasks.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use dauer_store::{Env, Timestamp};
+use futures::future::BoxFuture;
+
+use crate::executor::{Executor, Owner};
+use crate::random::Random;
+use crate::unpoisoned;
+
+/// The environment of one host, or of the clients.
+pub struct SimEnv {
+    executor: Executor,
+    owner: Owner,
+    skew_ms: AtomicI64,
+    random: Mutex<Random>,
+}
+
+impl SimEnv {
+    /// The environment of an owner. All its randomness comes from that stream.
+    #[must_use]
+    pub fn new(executor: Executor, owner: Owner, random: Random) -> Self {
+        Self { executor, owner, skew_ms: AtomicI64::new(0), random: Mutex::new(random) }
+    }
+
+    /// From now on its clock is so much ahead of the true one, or behind when that is negative. Sleeps that have
+    /// begun go by a clock that does not jump, as they do on a real machine.
+    pub fn set_skew_ms(&self, skew_ms: i64) {
+        self.skew_ms.store(skew_ms, Ordering::Relaxed);
+    }
+
+    fn skew_ms(&self) -> i64 {
+        self.skew_ms.load(Ordering::Relaxed)
+    }
+}
+
+impl Env for SimEnv {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.executor.now().0.saturating_add(self.skew_ms()))
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        self.executor.sleep_until(Timestamp(at.0.saturating_sub(self.skew_ms())))
+    }
+
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        self.executor.spawn(self.owner, work);
+    }
+
+    fn random(&self) -> u64 {
+        unpoisoned(&self.random).next()
+    }
+}

@@ -1,0 +1,242 @@
+//! The hosts of a run: real ones, started, watched and started again, and the code they execute.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dauer::LocalExecutor;
+use dauer_hub::{Executor as Code, Host, HostOptions, TroublePolicy, TurnDone, TurnWork};
+use dauer_proto::TaskFailureDetails;
+use dauer_replay::Registry;
+use dauer_store::{Env, HostId, Manage, Queues, SessionId, TaskLease};
+use futures::channel::oneshot;
+use futures::future::FutureExt;
+
+use crate::env::SimEnv;
+use crate::executor::Owner;
+use crate::faults::Plan;
+use crate::random::Random;
+use crate::unpoisoned;
+use crate::wire::{Network, Wire};
+
+/// How many hosts a hub has.
+pub(crate) const HOSTS: usize = 3;
+
+/// The longest a dead host is missed during the chaos.
+const ABSENCE_MAX: Duration = Duration::from_secs(8);
+
+/// A host that lives.
+struct Living {
+    owner: Owner,
+    id: HostId,
+    env: Arc<SimEnv>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+/// All hosts of a run.
+pub(crate) struct Hosts {
+    network: Arc<Network>,
+    seed: u64,
+    options: HostOptions,
+    registry: Registry,
+    replay_always: bool,
+    places: Mutex<[Option<Living>; HOSTS]>,
+    next_owner: AtomicU32,
+    closing: AtomicBool,
+    pub(crate) turns: Arc<AtomicU64>,
+    pub(crate) crashes: AtomicU64,
+    pub(crate) refused: Mutex<Vec<String>>,
+}
+
+/// The settings of a seed's hosts: small ones find what large ones hide.
+pub(crate) fn draw_options(random: &mut Random) -> HostOptions {
+    HostOptions {
+        lease: Duration::from_secs(random.pick(&[2, 5, 15])),
+        turns_max: random.pick(&[1, 3, 256]),
+        activities_max: random.pick(&[1, 4, 256]),
+        claim_bytes_max: random.pick(&[1, 8 * 1024 * 1024]),
+        history_page_bytes: random.pick(&[1, 4 * 1024 * 1024]),
+        cache_instances_max: random.pick(&[0, 1, 4_096]),
+        poll_max: Duration::from_secs(random.pick(&[1, 5])),
+        retry_delay_max: Duration::from_secs(5),
+        // Hosts die here more often than in ten lives; giving up would be right, and no outcome of the model.
+        task_attempts_max: u32::MAX,
+        trouble: TroublePolicy { mismatch: None, unknown_name: None, other: None },
+        drain_max: Duration::from_secs(random.pick(&[0, 10])),
+        ..HostOptions::default()
+    }
+}
+
+impl Hosts {
+    pub(crate) fn new(network: Arc<Network>, seed: u64, options: HostOptions, registry: Registry) -> Self {
+        Self {
+            network,
+            seed,
+            options,
+            registry,
+            replay_always: Random::stream(seed, 6).chance(2_500),
+            places: Mutex::default(),
+            next_owner: AtomicU32::new(1),
+            closing: AtomicBool::new(false),
+            turns: Arc::default(),
+            crashes: AtomicU64::new(0),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Keeps one place occupied until the run closes.
+    pub(crate) async fn supervise(self: Arc<Self>, place: usize) {
+        let mut random = Random::stream(self.seed, 100 + place as u64);
+        loop {
+            let (owner, gone) = self.start(place, &mut random);
+            let crashed = gone.await.is_err();
+            unpoisoned(&self.places)[place] = None;
+            self.network.executor.kill(owner);
+            if crashed {
+                self.crashes.fetch_add(1, Ordering::Relaxed);
+                if random.chance(2_000) {
+                    self.vouch_for_death(owner).await;
+                }
+            }
+            if self.closing.load(Ordering::Relaxed) {
+                return;
+            }
+            let delay = random.duration(ABSENCE_MAX);
+            self.network.executor.sleep_until(self.network.executor.now().after(delay)).await;
+        }
+    }
+
+    /// A new host, with a new name, a new clock and new luck. The receiver ends when it is gone: with a value when it
+    /// stopped by itself, without when it died.
+    fn start(self: &Arc<Self>, place: usize, random: &mut Random) -> (Owner, oneshot::Receiver<()>) {
+        let owner = Owner(self.next_owner.fetch_add(1, Ordering::Relaxed));
+        let executor = &self.network.executor;
+        executor.admit(owner);
+        let env = Arc::new(SimEnv::new(executor.clone(), owner, Random::stream(self.seed, 1_000 + u64::from(owner.0))));
+        if random.chance(3_000) {
+            env.set_skew_ms(i64::try_from(random.below(120_000)).unwrap_or_default() - 60_000);
+        }
+        let Ok(id) = HostId::new(format!("h{place}-{}", owner.0)) else {
+            unreachable!("short, not empty, without control characters")
+        };
+        let local = LocalExecutor::new(self.registry.clone());
+        let local = if self.replay_always { local.replay_always() } else { local };
+        let slow = Slow {
+            local,
+            env: Arc::clone(&env),
+            plan: Arc::clone(&self.network.plan),
+            pause_max: self.options.lease * 3,
+            turns: Arc::clone(&self.turns),
+        };
+        let wire = Arc::new(Wire::new(Arc::clone(&self.network), owner));
+        let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, Arc::new(slow), id.clone());
+        let host = host.options(self.options.clone());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (leave, gone) = oneshot::channel();
+        let hosts = Arc::clone(self);
+        let life = async move {
+            if let Err(refused) = host.run(stopped.map(|_| ())).await {
+                unpoisoned(&hosts.refused).push(format!("a host gave up: {refused}"));
+            }
+            // Nobody listens once the run is over.
+            let _ = leave.send(());
+        };
+        executor.spawn(owner, life.boxed());
+        unpoisoned(&self.places)[place] = Some(Living { owner, id, env, stop: Some(stop) });
+        (owner, gone)
+    }
+
+    /// Tells the store that a host is dead, which is true: its sessions end before their leases do.
+    async fn vouch_for_death(&self, owner: Owner) {
+        let wire = Wire::new(Arc::clone(&self.network), Owner::OUTSIDE);
+        for session in self.network.sessions(owner) {
+            // If the store does not take it, the lease runs out.
+            let _ = wire.end_session(session).await;
+        }
+    }
+
+    pub(crate) fn owner(&self, place: usize) -> Option<Owner> {
+        unpoisoned(&self.places)[place].as_ref().map(|living| living.owner)
+    }
+
+    pub(crate) fn id(&self, place: usize) -> Option<HostId> {
+        unpoisoned(&self.places)[place].as_ref().map(|living| living.id.clone())
+    }
+
+    pub(crate) fn skew(&self, place: usize, skew_ms: i64) {
+        if let Some(living) = &unpoisoned(&self.places)[place] {
+            living.env.set_skew_ms(skew_ms);
+        }
+    }
+
+    /// Asks a host to finish what it has and leave.
+    pub(crate) fn ask_to_stop(&self, place: usize) {
+        let stop = unpoisoned(&self.places)[place].as_mut().and_then(|living| living.stop.take());
+        drop(stop);
+    }
+
+    /// All hosts go on that were stopped in the middle of something.
+    pub(crate) fn resume_all(&self) {
+        for place in 0..HOSTS {
+            if let Some(owner) = self.owner(place) {
+                self.network.executor.resume(owner);
+            }
+        }
+    }
+
+    /// From now on no host comes back, and all are asked to leave.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        (0..HOSTS).for_each(|place| self.ask_to_stop(place));
+    }
+}
+
+/// The code of a host. Activities take their time, sometimes longer than a lease.
+struct Slow {
+    local: LocalExecutor,
+    env: Arc<SimEnv>,
+    plan: Arc<Plan>,
+    pause_max: Duration,
+    turns: Arc<AtomicU64>,
+}
+
+impl Slow {
+    async fn pause(&self) {
+        let longest = match self.env.random() % 20 {
+            0 if !self.plan.is_healed() => self.pause_max,
+            1..=4 => Duration::from_secs(2),
+            5..=9 => Duration::from_millis(5),
+            _ => return,
+        };
+        let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX - 1);
+        let pause = Duration::from_millis(self.env.random() % (millis + 1));
+        self.env.sleep_until(self.env.now().after(pause)).await;
+    }
+}
+
+#[async_trait]
+impl Code for Slow {
+    fn queues(&self) -> Queues {
+        self.local.queues()
+    }
+
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, dauer_core::turn::Stalled> {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.local.turn(work).await
+    }
+
+    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
+        self.pause().await;
+        let result = self.local.activity(lease).await;
+        self.pause().await;
+        result
+    }
+}
+
+impl Network {
+    /// The sessions that an owner opened.
+    fn sessions(&self, owner: Owner) -> Vec<SessionId> {
+        unpoisoned(&self.opened).iter().filter(|(by, _)| *by == owner).map(|(_, session)| *session).collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! Every commit that happened, also those whose answer nobody received, and what is wrong with them at first sight.
+//!
+//! The journal looks at the store before and after each poll of a commit. The memory store does all of a call's work
+//! in one poll, so what changed in between is this commit's doing, whatever its caller is told, and whether or not
+//! the caller lives to hear it.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use dauer_audit::{Commit, CommitJournal, Snapshot};
+use dauer_memory::MemoryHub;
+use dauer_store::{
+    Batch, Checkpoint, Committed, ExecutionId, Fence, History, InstanceId, Manage, Record, Refused, Revision,
+};
+use futures::FutureExt;
+
+use crate::faults::Plan;
+use crate::unpoisoned;
+
+type Results = Vec<Result<Committed, Refused>>;
+
+/// The journal of one run.
+pub(crate) struct Journal {
+    hub: Arc<MemoryHub>,
+    plan: Arc<Plan>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    commits: CommitJournal,
+    /// What the current history of each instance must be.
+    histories: BTreeMap<InstanceId, (ExecutionId, Vec<Batch>)>,
+    violations: Vec<String>,
+}
+
+impl Journal {
+    pub(crate) fn new(hub: Arc<MemoryHub>, plan: Arc<Plan>) -> Self {
+        Self { hub, plan, state: Mutex::new(State::default()) }
+    }
+
+    /// The fences and records as they are now.
+    pub(crate) fn look(&self, ids: Vec<InstanceId>) -> Vec<Option<(Fence, Record)>> {
+        let seen = self.plan.silently(|| self.hub.get(ids).now_or_never());
+        seen.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Lets a call of commits happen and writes down what it did.
+    pub(crate) async fn watch(&self, batch: &[Checkpoint], call: impl Future<Output = Results>) -> Results {
+        let ids: Vec<InstanceId> = batch.iter().map(|checkpoint| checkpoint.fence.instance.clone()).collect();
+        let mut call = pin!(call);
+        poll_fn(|context| {
+            let before = self.look(ids.clone());
+            let polled = call.as_mut().poll(context);
+            let after = self.look(ids.clone());
+            let mut state = unpoisoned(&self.state);
+            for (checkpoint, pair) in batch.iter().zip(before.iter().zip(&after)) {
+                if let (Some(before), Some(after)) = pair {
+                    state.compare(checkpoint, before, after);
+                }
+            }
+            polled
+        })
+        .await
+    }
+
+    /// How many commits there were.
+    pub(crate) fn commits(&self) -> usize {
+        unpoisoned(&self.state).commits.commits.len()
+    }
+
+    /// The journal for the auditor, and what was wrong at first sight.
+    pub(crate) fn close(&self) -> (CommitJournal, Vec<String>) {
+        let mut state = unpoisoned(&self.state);
+        (std::mem::take(&mut state.commits), std::mem::take(&mut state.violations))
+    }
+
+    /// Compares what the store holds in the end with what was committed: I1 and I2 across all runs of an instance.
+    pub(crate) fn check_end(&self, snapshot: &Snapshot) {
+        let mut state = unpoisoned(&self.state);
+        let mut found = Vec::new();
+        for (id, dump) in &snapshot.instances {
+            let of_instance = |commit: &&Commit| commit.fence.instance == *id;
+            let revisions: Vec<u64> =
+                state.commits.commits.iter().filter(of_instance).map(|commit| commit.revision.0).collect();
+            if !revisions.iter().copied().eq(1..=dump.record.revision.0) {
+                let last = dump.record.revision.0;
+                found.push(format!("I2 {id}: revision {last} was reached by the commits {revisions:?}"));
+            }
+            let stored = dump.history.iter().map(|stored| &stored.batch);
+            let committed = state.histories.get(id).map_or(&[][..], |(_, batches)| batches);
+            if !stored.eq(committed) {
+                found.push(format!("I1 {id}: the stored history is not what was committed"));
+            }
+        }
+        state.violations.append(&mut found);
+    }
+}
+
+impl State {
+    fn compare(&mut self, checkpoint: &Checkpoint, before: &(Fence, Record), after: &(Fence, Record)) {
+        let (old, new) = (before.1.revision, after.1.revision);
+        if new <= old {
+            return;
+        }
+        let (fence, current) = (&checkpoint.fence, &before.0);
+        let id = &fence.instance;
+        if fence.revision != current.revision || fence.execution != current.execution {
+            let text = format!("a turn of revision {} was committed over revision {}", fence.revision.0, old.0);
+            self.violations.push(format!("I2 {id}: {text}: the history is forked"));
+        }
+        if fence.epoch != current.epoch {
+            let text = format!("a turn of epoch {} was committed in epoch {}", fence.epoch.0, current.epoch.0);
+            self.violations.push(format!("I2 {id}: {text}: a superseded host came through"));
+        }
+        for revision in old.0 + 1..=new.0 {
+            self.commits.commits.push(Commit::of(checkpoint, Revision(revision)));
+            self.remember(id, &checkpoint.history, fence.execution);
+        }
+    }
+
+    fn remember(&mut self, id: &InstanceId, history: &History, current: ExecutionId) {
+        let entry = self.histories.entry(id.clone()).or_insert_with(|| (current, Vec::new()));
+        match history {
+            History::Append(batch) => entry.1.push(batch.clone()),
+            History::Replace { execution, batches, .. } => *entry = (*execution, batches.clone()),
+        }
+    }
+}

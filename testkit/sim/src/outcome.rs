@@ -1,0 +1,99 @@
+//! What a run came to.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The same for the same seed, to the last poll.
+    pub trace_hash: u64,
+    /// What happened, when that was asked for.
+    pub trace: Vec<String>,
+    /// How much happened.
+    pub statistics: Statistics,
+    /// What must not have happened; empty is good.
+    pub violations: Vec<String>,
+}
+
+/// How much happened, in one run or in many.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Runs.
+    pub seeds: u64,
+    /// Instances that clients started, and their children.
+    pub instances: u64,
+    /// Turns that hosts executed, committed or not.
+    pub turns: u64,
+    /// Commits that happened.
+    pub commits: u64,
+    /// Commits and completions that were refused because somebody else had the item.
+    pub fenced: u64,
+    /// Answers of which the caller learned nothing.
+    pub unknown: u64,
+    /// Hosts that died.
+    pub crashes: u64,
+    /// Sessions that were declared expired while their host worked.
+    pub expired: u64,
+    /// Calls that were executed twice.
+    pub duplicates: u64,
+    /// Calls that were late.
+    pub delays: u64,
+    /// Calls that were not executed.
+    pub failures: u64,
+    /// Hints that were lost.
+    pub hints_lost: u64,
+    /// Executions of activities, repeated ones included.
+    pub effects: u64,
+    /// Executions of activities beyond the first of each call.
+    pub effects_repeated: u64,
+    /// Calls to the store.
+    pub calls: u64,
+    /// Polls of tasks.
+    pub polls: u64,
+    /// Histories that were replayed and compared.
+    pub replayed: u64,
+    /// Things that the auditor compared.
+    pub audited: u64,
+    /// Virtual time.
+    pub duration: Duration,
+}
+
+impl Statistics {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Self) {
+        self.seeds += other.seeds;
+        self.instances += other.instances;
+        self.turns += other.turns;
+        self.commits += other.commits;
+        self.fenced += other.fenced;
+        self.unknown += other.unknown;
+        self.crashes += other.crashes;
+        self.expired += other.expired;
+        self.duplicates += other.duplicates;
+        self.delays += other.delays;
+        self.failures += other.failures;
+        self.hints_lost += other.hints_lost;
+        self.effects += other.effects;
+        self.effects_repeated += other.effects_repeated;
+        self.calls += other.calls;
+        self.polls += other.polls;
+        self.replayed += other.replayed;
+        self.audited += other.audited;
+        self.duration += other.duration;
+    }
+}
+
+impl fmt::Display for Outcome {
+    /// The violations, and how to see them again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {} violations, trace {:016x}", self.seed, self.violations.len(), self.trace_hash)?;
+        for violation in &self.violations {
+            writeln!(f, "  {violation}")?;
+        }
+        write!(f, "  again, with a trace: DAUER_SIM_SEED={} cargo test -p dauer-sim --test seeds one_seed -- ", self.seed)?;
+        f.write_str("--nocapture")
+    }
+}

@@ -1,0 +1,248 @@
+//! What lies between a host and its store: calls take a moment, hosts die at their edges, commits are written down.
+
+use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use dauer_memory::MemoryHub;
+use dauer_store::{
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Create, Created, Delivered, Dump, DumpItem, ExecutionId,
+    Fence, Host, IdPage, InstanceId, List, Lost, Manage, Message, Page, Purge, Purged, Query, Queues, Record, Refused,
+    Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Want, Work,
+};
+
+use crate::executor::{Executor, Owner, give_way};
+use crate::faults::{Edge, Plan};
+use crate::journal::Journal;
+use crate::unpoisoned;
+
+/// What hosts were told, over all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) fenced: AtomicU64,
+    pub(crate) unknown: AtomicU64,
+    pub(crate) calls: AtomicU64,
+}
+
+/// What all wires of a run share.
+pub(crate) struct Network {
+    pub(crate) hub: Arc<MemoryHub>,
+    pub(crate) executor: Executor,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) told: Told,
+    /// Every session that was asked for, with who asked.
+    pub(crate) opened: Mutex<Vec<(Owner, SessionId)>>,
+    /// Whether hosts forget the revision of their fence, as if the store did not compare it.
+    pub(crate) without_revision: bool,
+}
+
+/// One owner's way to the hub.
+#[derive(Clone)]
+pub(crate) struct Wire {
+    network: Arc<Network>,
+    owner: Owner,
+}
+
+impl Wire {
+    pub(crate) fn new(network: Arc<Network>, owner: Owner) -> Self {
+        Self { network, owner }
+    }
+
+    /// The edge of a call: before it is sent, or after it was answered.
+    async fn edge(&self, call: u64, side: u64) {
+        let network = &self.network;
+        let edge = network.plan.edge(self.owner != Owner::OUTSIDE);
+        let numbers = [2, u64::from(self.owner.0), call, side, edge as u64];
+        network.executor.trace().note(network.executor.now(), &numbers, || {
+            let side = ["sends", "has the answer of"][usize::from(side > 0)];
+            format!("{} {side} call {call}: {edge:?}", self.owner.0)
+        });
+        match edge {
+            Edge::Smooth => {}
+            Edge::GiveWay => give_way().await,
+            Edge::Crash => {
+                network.executor.doom(self.owner);
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn call<T>(&self, call: u64, answer: impl Future<Output = T>) -> T {
+        self.network.told.calls.fetch_add(1, Ordering::Relaxed);
+        self.edge(call, 0).await;
+        let answer = answer.await;
+        self.edge(call, 1).await;
+        answer
+    }
+
+    fn tell<'a, T: 'a>(&self, results: impl IntoIterator<Item = &'a Result<T, Refused>>) {
+        let network = &self.network;
+        for result in results {
+            let (number, told) = match result {
+                Ok(_) => (0, None),
+                Err(Refused::Fenced) => (1, Some(&network.told.fenced)),
+                Err(Refused::Unknown(_)) => (2, Some(&network.told.unknown)),
+                Err(_) => (3, None),
+            };
+            if let Some(counter) = told {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+            network.executor.trace().note(network.executor.now(), &[3, u64::from(self.owner.0), number], || {
+                format!("{} is told {}", self.owner.0, ["yes", "fenced", "unknown", "no"][number as usize % 4])
+            });
+        }
+    }
+}
+
+/// One session's way to the store.
+struct Line {
+    wire: Wire,
+    work: Arc<dyn Work>,
+}
+
+impl Line {
+    /// With [`Network::without_revision`] a stale turn pretends to be the next one.
+    fn pretend(&self, mut batch: Vec<Checkpoint>) -> Vec<Checkpoint> {
+        let network = &self.wire.network;
+        if network.without_revision {
+            for checkpoint in &mut batch {
+                let current = network.journal.look(vec![checkpoint.fence.instance.clone()]).pop().flatten();
+                if let Some((current, _)) = current {
+                    checkpoint.fence.revision = current.revision;
+                }
+            }
+        }
+        batch
+    }
+}
+
+#[async_trait]
+impl Work for Line {
+    fn session(&self) -> SessionId {
+        self.work.session()
+    }
+
+    async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        self.wire.call(1, self.work.claim_turns(want)).await
+    }
+
+    async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
+        self.wire.call(2, self.work.load_history(fence, from, max_bytes)).await
+    }
+
+    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+        let sent = async {
+            let work = self.work.commit_turns(self.pretend(batch.clone()));
+            let results = self.wire.network.journal.watch(&batch, work).await;
+            self.wire.tell(&results);
+            results
+        };
+        self.wire.call(3, sent).await
+    }
+
+    async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused> {
+        self.wire.call(4, self.work.claim_activities(want)).await
+    }
+
+    async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>> {
+        let results = self.wire.call(5, self.work.complete_activities(batch)).await;
+        self.wire.tell(&results);
+        results
+    }
+
+    async fn renew(&self) -> Result<Vec<Lost>, Refused> {
+        self.wire.call(6, self.work.renew()).await
+    }
+
+    async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
+        self.wire.call(7, self.work.release(items)).await
+    }
+
+    async fn next_due(&self, queues: &Queues) -> Result<Option<std::time::Duration>, Refused> {
+        self.wire.call(8, self.work.next_due(queues)).await
+    }
+
+    async fn detach(&self) -> Result<(), Refused> {
+        self.wire.call(9, self.work.detach()).await
+    }
+
+    fn changes(&self) -> Changes {
+        self.work.changes()
+    }
+}
+
+#[async_trait]
+impl Manage for Wire {
+    async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
+        let results = self.call(20, self.network.hub.create(batch)).await;
+        self.tell(&results);
+        results
+    }
+
+    async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>> {
+        let results = self.call(21, self.network.hub.send(batch)).await;
+        self.tell(&results);
+        results
+    }
+
+    async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
+        self.call(22, self.network.hub.amend(checkpoint)).await
+    }
+
+    async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
+        self.call(23, self.network.hub.get(ids)).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, Refused> {
+        self.call(24, self.network.hub.query(query)).await
+    }
+
+    async fn list(&self, list: List) -> Result<IdPage, Refused> {
+        self.call(25, self.network.hub.list(list)).await
+    }
+
+    async fn read_history(
+        &self,
+        instance: &InstanceId,
+        execution: Option<ExecutionId>,
+        from: u32,
+        max_bytes: usize,
+    ) -> Result<Slice, Refused> {
+        self.call(26, self.network.hub.read_history(instance, execution, from, max_bytes)).await
+    }
+
+    async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
+        self.call(27, self.network.hub.purge(purge)).await
+    }
+
+    async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
+        unpoisoned(&self.network.opened).push((self.owner, host.session));
+        let work = self.call(28, self.network.hub.attach(host)).await?;
+        Ok(Arc::new(Line { wire: self.clone(), work }))
+    }
+
+    async fn end_session(&self, session: SessionId) -> Result<(), Refused> {
+        self.call(29, self.network.hub.end_session(session)).await
+    }
+
+    async fn scale(&self) -> Result<Scale, Refused> {
+        self.call(30, self.network.hub.scale()).await
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.network.hub.limits()
+    }
+
+    async fn dump(&self, after: Option<String>) -> Result<Dump, Refused> {
+        self.call(31, self.network.hub.dump(after)).await
+    }
+
+    async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused> {
+        self.call(32, self.network.hub.load(items)).await
+    }
+
+    fn changes(&self) -> Changes {
+        self.network.hub.changes()
+    }
+}
