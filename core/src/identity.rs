@@ -231,7 +231,16 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Equal ids mean equal fields, also where texts run into each other (`ab` + `` and `a` + `b`).
+        /// Where one field ends and the next begins is part of the identity: `ab` and nothing is not `a` and `b`.
+        #[test]
+        fn text_cannot_move_from_one_field_to_the_next(before in schedule(), text in "[ab]{1,6}", cut: [usize; 2]) {
+            let [one, other] = cut.map(|cut| cut % (text.len() + 1));
+            let parted = |at: usize| {
+                Schedule { target: text[..at].into(), name: text[at..].into(), ..before.clone() }.id()
+            };
+            prop_assert_eq!(parted(one) == parted(other), one == other);
+        }
+
         #[test]
         fn schedules_have_one_id_exactly_when_they_are_equal(one in schedule(), other in schedule()) {
             prop_assert_eq!(one.id() == other.id(), one == other);

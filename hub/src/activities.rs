@@ -10,7 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use dauer_core::model::{Completion, Encoded, Kind};
 use dauer_core::send;
 use dauer_proto::{TaskFailureDetails, event, failure, time};
-use dauer_store::{Delivered, Hint, Refused, TaskLease};
+use dauer_store::{Cause, Delivered, Hint, Refused, TaskLease};
 
 use crate::demand::Demand;
 use crate::session::{Session, Stop};
@@ -209,6 +209,9 @@ fn worn_out(attempts: u32) -> TaskFailureDetails {
 }
 
 async fn claim(session: Arc<Session>, free: usize) -> Step {
+    if !session.may_claim() {
+        return Step::Claimed(Err(Refused::NotExecuted(Cause::new("the session could not be renewed"))));
+    }
     Step::Claimed(session.work.claim_activities(session.want(free)).await)
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use dauer_core::ledger::Ledger;
 use dauer_core::model::Record;
-use dauer_core::{ExecutionId, InstanceId, Revision};
+use dauer_core::{InstanceId, Revision};
 
 use crate::executor::Past;
 
@@ -31,12 +31,15 @@ impl Cache {
         Self { max, clock: 0, entries: BTreeMap::new(), ages: BTreeMap::new() }
     }
 
-    /// Takes the entry out if it is exactly what the record's next turn continues.
+    /// Takes the entry out if the record's next turn can continue from it: it is of the same execution, and either
+    /// as the last commit left it, or a history that lacks only what was appended since. A live future cannot catch
+    /// up: it has to have made the decisions that others committed.
     pub(crate) fn take(&mut self, instance: &InstanceId, record: &Record) -> Option<Entry> {
         let (age, entry) = self.entries.remove(instance)?;
         self.ages.remove(&age);
-        let current = entry.revision == record.revision && is_of(&entry, record.execution);
-        current.then_some(entry)
+        let behind = entry.revision < record.revision && matches!(entry.past, Past::History(_));
+        let usable = entry.revision == record.revision || behind;
+        (usable && entry.ledger.execution() == record.execution).then_some(entry)
     }
 
     pub(crate) fn put(&mut self, instance: InstanceId, entry: Entry) {
@@ -61,6 +64,65 @@ impl Cache {
     }
 }
 
-fn is_of(entry: &Entry, execution: ExecutionId) -> bool {
-    entry.ledger.execution() == execution
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dauer_core::ExecutionId;
+    use dauer_core::MessageId;
+    use dauer_core::model::{Kind, QueueKey};
+
+    fn id(name: &str) -> InstanceId {
+        InstanceId::new(name).unwrap()
+    }
+
+    fn record(execution: u128, revision: u64) -> Record {
+        let queue = QueueKey::new(Kind::Orchestration, "code", None);
+        let record = Record::pending(queue, ExecutionId(execution), MessageId([0; 16]));
+        Record { revision: Revision(revision), ..record }
+    }
+
+    fn entry(execution: u128, revision: u64, past: Past) -> Entry {
+        Entry { revision: Revision(revision), ledger: Ledger::new(id("i"), ExecutionId(execution)), past }
+    }
+
+    fn history() -> Past {
+        Past::History(Vec::new())
+    }
+
+    fn live() -> Past {
+        Past::Live(Box::new(()))
+    }
+
+    #[test]
+    fn only_what_the_next_turn_continues_is_a_hit() {
+        let cases = [
+            ("as committed, live", entry(1, 5, live()), record(1, 5), true),
+            ("as committed, history", entry(1, 5, history()), record(1, 5), true),
+            ("behind, live", entry(1, 4, live()), record(1, 5), false),
+            ("behind, history", entry(1, 4, history()), record(1, 5), true),
+            ("ahead, history", entry(1, 6, history()), record(1, 5), false),
+            ("another execution", entry(2, 5, history()), record(1, 5), false),
+        ];
+        for (case, entry, record, hit) in cases {
+            let mut cache = Cache::new(2);
+            cache.put(id("i"), entry);
+            assert_eq!(cache.take(&id("i"), &record).is_some(), hit, "{case}");
+            assert!(cache.take(&id("i"), &record).is_none(), "{case}: an entry is taken once");
+        }
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let mut cache = Cache::new(2);
+        for name in ["a", "b"] {
+            cache.put(id(name), entry(1, 1, history()));
+        }
+        let again = cache.take(&id("a"), &record(1, 1)).unwrap();
+        cache.put(id("a"), again);
+        cache.put(id("c"), entry(1, 1, history()));
+        let has = |cache: &mut Cache, name| cache.take(&id(name), &record(1, 1)).is_some();
+        assert!(!has(&mut cache, "b"), "b was used longest ago");
+        assert!(has(&mut cache, "a") && has(&mut cache, "c"));
+        assert!(cache.entries.is_empty() && cache.ages.is_empty());
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
-use dauer_core::{HostId, SessionId};
+use dauer_core::{HostId, SessionId, Timestamp};
 use dauer_store::{Env, Manage, Refused, Work};
 
 use crate::executor::Executor;
@@ -45,8 +45,8 @@ impl Host {
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
         let stop: Stop = stop.boxed().shared();
         loop {
-            let Some(work) = self.attach(&stop).await? else { return Ok(()) };
-            let session = self.session(work);
+            let Some((work, at)) = self.attach(&stop).await? else { return Ok(()) };
+            let session = self.session(work, at);
             self.serve(&session, &stop).await;
             if stop.peek().is_some() {
                 return Ok(());
@@ -54,24 +54,26 @@ impl Host {
         }
     }
 
-    fn session(&self, work: Arc<dyn Work>) -> Arc<Session> {
+    fn session(&self, work: Arc<dyn Work>, opened_at: Timestamp) -> Arc<Session> {
         Arc::new(Session {
             work,
             env: Arc::clone(&self.env),
             executor: Arc::clone(&self.executor),
             options: self.options.clone(),
+            renewed_at: AtomicI64::new(opened_at.0),
             over: AtomicBool::new(false),
         })
     }
 
-    /// Opens a session; `None` when told to stop before that succeeded.
-    async fn attach(&self, stop: &Stop) -> Result<Option<Arc<dyn Work>>, Refused> {
+    /// Opens a session, and says when it was asked for; `None` when told to stop before that succeeded.
+    async fn attach(&self, stop: &Stop) -> Result<Option<(Arc<dyn Work>, Timestamp)>, Refused> {
         let mut attempts = 0;
         loop {
             let session = SessionId(u128::from(self.env.random()) << 64 | u128::from(self.env.random()));
             let host = dauer_store::Host { id: self.id.clone(), session, lease: self.options.lease };
+            let began = self.env.now();
             match self.hub.attach(host).await {
-                Ok(work) => return Ok(Some(work)),
+                Ok(work) => return Ok(Some((work, began))),
                 Err(refused @ (Refused::Newer(_) | Refused::Corrupt(_))) => return Err(refused),
                 Err(refused) => tracing::warn!(host = %self.id, error = %refused, "no session; trying again"),
             }

@@ -17,9 +17,11 @@ pub(crate) async fn run(session: Arc<Session>, stopped: Stop) {
         if let Either::Right(_) = select(session.sleep(wait), stopped.clone()).await {
             return;
         }
+        let began = session.env.now();
         match session.work.renew().await {
             Ok(lost) => {
                 failures = 0;
+                session.renewed(began);
                 if !lost.is_empty() {
                     tracing::warn!(items = lost.len(), "items were taken over by another host");
                 }

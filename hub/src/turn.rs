@@ -3,7 +3,7 @@
 use dauer_core::ledger::Ledger;
 use dauer_core::model::{Checkpoint, Record, Trouble, TroubleKind};
 use dauer_core::turn::{self, Finished, Input, Plan, Stalled};
-use dauer_proto::{HistoryEvent, failure};
+use dauer_proto::failure;
 use dauer_store::{ClaimedTurn, Fence, Refused};
 
 use crate::cache::Entry;
@@ -43,10 +43,7 @@ pub(crate) async fn take(
     claimed: ClaimedTurn,
     cached: Option<Entry>,
 ) -> Result<Prepared, Setback> {
-    let (ledger, past) = match cached {
-        Some(entry) => (entry.ledger, entry.past),
-        None => load(session, &claimed).await?,
-    };
+    let (ledger, past) = catch_up(session, &claimed, cached).await?;
     let ClaimedTurn { fence, record, messages, now, .. } = claimed;
     let given_up = given_up(session, &record);
     let plan = turn::begin(Input { fence, record, messages, completions: Vec::new(), now }, &ledger)?;
@@ -91,11 +88,21 @@ fn prepared(finished: Finished, past: Option<Past>) -> Prepared {
     Prepared { entry: keep.then_some(Entry { revision, ledger, past }), checkpoint }
 }
 
-async fn load(session: &Session, claimed: &ClaimedTurn) -> Result<(Ledger, Past), Setback> {
+/// Reads what of the history is not known yet.
+async fn catch_up(
+    session: &Session,
+    claimed: &ClaimedTurn,
+    cached: Option<Entry>,
+) -> Result<(Ledger, Past), Setback> {
     let fence: &Fence = &claimed.fence;
-    let mut ledger = Ledger::new(fence.instance.clone(), fence.execution);
-    let mut events: Vec<HistoryEvent> = Vec::new();
-    let mut next = (claimed.record.history_len > 0).then_some(0);
+    let (mut ledger, mut events) = match cached {
+        Some(Entry { ledger, past: Past::History(events), .. }) => (ledger, events),
+        // Live is only ever a hit as it is: there is nothing to catch up with.
+        Some(Entry { ledger, past, .. }) => return Ok((ledger, past)),
+        None => (Ledger::new(fence.instance.clone(), fence.execution), Vec::new()),
+    };
+    let expected = claimed.record.history_len;
+    let mut next = (ledger.events() < expected).then(|| ledger.events());
     while let Some(from) = next {
         let slice = session.work.load_history(fence, from, session.options.history_page_bytes).await;
         let slice = slice.map_err(Setback::Refused)?;
@@ -104,9 +111,8 @@ async fn load(session: &Session, claimed: &ClaimedTurn) -> Result<(Ledger, Past)
         }
         next = slice.next;
     }
-    if ledger.events() != claimed.record.history_len {
-        let (found, expected) = (ledger.events(), claimed.record.history_len);
-        let text = format!("the history has {found} events where {expected} are recorded");
+    if ledger.events() != expected {
+        let text = format!("the history has {} events where {expected} are recorded", ledger.events());
         return Err(Stalled::new(TroubleKind::Undecodable, text).into());
     }
     Ok((ledger, Past::History(events)))

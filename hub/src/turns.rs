@@ -3,16 +3,17 @@
 //! Whatever is under way is a future in one set, and each ends as one [`Step`]. All steps that are ready are taken
 //! before anything new is begun, so that checkpoints made together are committed together.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
+use dauer_core::InstanceId;
 use dauer_core::model::{Checkpoint, History, Kind, Then, Trouble, TroubleKind};
 use dauer_core::turn::Stalled;
-use dauer_store::{ClaimedTurn, Committed, Fence, Hint, Item, Record, Refused, Release};
+use dauer_store::{Cause, ClaimedTurn, Committed, Fence, Hint, Item, Record, Refused, Release};
 
 use crate::cache::Cache;
 use crate::demand::Demand;
@@ -25,6 +26,8 @@ struct Pending {
     /// The store once did not know the outcome; what is cached of the instance is dropped in the end.
     unknown: bool,
     attempts: u32,
+    /// Which retry this is, in [`Turns::doubtful`]; 0 before the first.
+    ticket: u64,
 }
 
 enum Step {
@@ -52,6 +55,10 @@ struct Turns {
     ready: Vec<Pending>,
     suspects: VecDeque<ClaimedTurn>,
     suspect_runs: bool,
+    /// Instances whose last commit is to be sent again. A new claim of one settles the matter: what the old commit
+    /// did is in the claimed record, and the retry is dropped, so that at most one commit per instance is in flight.
+    doubtful: BTreeMap<InstanceId, u64>,
+    tickets: u64,
     in_flight: usize,
     demand: Demand,
     stopping: bool,
@@ -67,6 +74,8 @@ pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
         ready: Vec::new(),
         suspects: VecDeque::new(),
         suspect_runs: false,
+        doubtful: BTreeMap::new(),
+        tickets: 0,
         in_flight: 0,
         demand: Demand::new(),
         stopping: false,
@@ -137,6 +146,7 @@ impl Turns {
                     self.committed(pending, result);
                 }
             }
+            Step::Again(pending) if self.is_settled(&pending) => {}
             Step::Again(pending) => self.ready.push(*pending),
             Step::Released => {
                 self.in_flight -= 1;
@@ -152,7 +162,9 @@ impl Turns {
             Ok(claimed) if claimed.is_empty() => self.ask_when(),
             Ok(claimed) => {
                 for claimed in claimed {
-                    self.in_flight += 1;
+                    if self.doubtful.remove(&claimed.fence.instance).is_none() {
+                        self.in_flight += 1;
+                    }
                     if claimed.record.attempts >= self.session.options.suspect_attempts {
                         self.suspects.push_back(claimed);
                     } else {
@@ -196,11 +208,15 @@ impl Turns {
         if more || continued {
             prepared.checkpoint.then = Then::Keep;
         }
-        self.ready.push(Pending { prepared, unknown: false, attempts: 0 });
+        self.ready.push(Pending { prepared, unknown: false, attempts: 0, ticket: 0 });
     }
 
     fn committed(&mut self, pending: Pending, result: Result<Committed, Refused>) {
+        if self.is_settled(&pending) {
+            return;
+        }
         let instance = pending.prepared.checkpoint.fence.instance.clone();
+        self.doubtful.remove(&instance);
         match result {
             Ok(committed) => self.continued(pending, committed),
             Err(Refused::Fenced) => {
@@ -213,7 +229,9 @@ impl Turns {
                 let unknown = pending.unknown || matches!(refused, Refused::Unknown(_));
                 let attempts = pending.attempts + 1;
                 let delay = self.session.retry_delay(attempts).min(self.session.options.poll_max);
-                let again = Box::new(Pending { unknown, attempts, ..pending });
+                self.tickets += 1;
+                self.doubtful.insert(instance, self.tickets);
+                let again = Box::new(Pending { unknown, attempts, ticket: self.tickets, ..pending });
                 self.steps.push(self.session.sleep(delay).map(|()| Step::Again(again)).boxed());
             }
             Err(refused) => {
@@ -227,10 +245,16 @@ impl Turns {
         }
     }
 
+    /// Whether a claim has settled what this retry was to find out.
+    fn is_settled(&self, pending: &Pending) -> bool {
+        let instance = &pending.prepared.checkpoint.fence.instance;
+        pending.ticket > 0 && self.doubtful.get(instance) != Some(&pending.ticket)
+    }
+
     fn continued(&mut self, pending: Pending, committed: Committed) {
         let Pending { prepared: Prepared { checkpoint, entry }, unknown, .. } = pending;
         let Checkpoint { fence, mut record, then, history, .. } = checkpoint;
-        let kept = then == Then::Keep && !committed.arrived.is_empty();
+        let kept = then == Then::Keep;
         let entry = entry.filter(|_| !unknown);
         if !kept {
             self.in_flight -= 1;
@@ -247,12 +271,25 @@ impl Turns {
             self.cache.put(fence.instance.clone(), entry);
         }
         let Committed { arrived: messages, now, .. } = committed;
-        self.begin(ClaimedTurn { fence, record, messages, more: true, history: None, now }, false);
+        if messages.is_empty() {
+            // What was there is not for now (the instance was suspended, say): anyone may have it when it is.
+            self.give_back(Release {
+                item: Item::Turn(fence),
+                delay: Duration::ZERO,
+                trouble: None,
+                failed: false,
+            });
+            return;
+        }
+        self.begin(ClaimedTurn { fence, record, messages, more: false, history: None, now }, false);
     }
 
     fn setback(&mut self, fence: Fence, record: &Record, setback: Setback) {
         let stalled = match setback {
             Setback::Stalled(stalled) => stalled,
+            Setback::Refused(refused @ Refused::Corrupt(_)) => {
+                Stalled::new(TroubleKind::Undecodable, refused.to_string())
+            }
             Setback::Refused(refused) => {
                 // The store is in trouble, not the instance: give it back without blame.
                 tracing::warn!(instance = %fence.instance, error = %refused, "a history could not be loaded");
@@ -270,7 +307,10 @@ impl Turns {
         let attempts = trouble.as_ref().map_or(1, |trouble| trouble.attempts);
         let delay = self.session.retry_delay(attempts);
         let failed = trouble.is_some();
-        let release = Release { item: Item::Turn(fence), delay, trouble, failed };
+        self.give_back(Release { item: Item::Turn(fence), delay, trouble, failed });
+    }
+
+    fn give_back(&mut self, release: Release) {
         let session = Arc::clone(&self.session);
         self.steps.push(give_back(session, release).map(|()| Step::Released).boxed());
     }
@@ -292,6 +332,9 @@ fn grown(record: &mut Record, history: &History) {
 }
 
 async fn claim(session: Arc<Session>, free: usize) -> Step {
+    if !session.may_claim() {
+        return Step::Claimed(Err(Refused::NotExecuted(Cause::new("the session could not be renewed"))));
+    }
     Step::Claimed(session.work.claim_turns(session.want(free)).await)
 }
 

@@ -178,7 +178,16 @@ async fn scripted(
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![Just(Step::Queue), (0_usize..8).prop_map(Step::Leave), (0_usize..8).prop_map(Step::Read),]
+    prop_oneof![
+        2 => Just(Step::Queue),
+        1 => (0_usize..8).prop_map(Step::Leave),
+        1 => (0_usize..8).prop_map(Step::Read),
+    ]
+}
+
+/// Fewer events than futures in line, or nobody would ever wait.
+fn raises() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => Just(0_u32), 2 => Just(1), 1 => Just(2)]
 }
 
 proptest! {
@@ -187,7 +196,7 @@ proptest! {
     /// Whatever waits, leaves and reads: every event is read once or carried over once, the rest in order.
     #[test]
     fn no_event_is_lost_or_read_twice(
-        script in prop::collection::vec((step(), 0_u32..3), 1..40),
+        script in prop::collection::vec((step(), raises()), 1..40),
     ) {
         const SCRIPT: Orchestration<(Vec<Step>, Vec<u32>), ()> = Orchestration::new("script");
         let steps: Vec<_> = script.iter().map(|(step, _)| *step).collect();

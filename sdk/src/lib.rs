@@ -48,3 +48,8 @@ pub use dauer_replay::{
     OrchestrationContext, RegisterError, Result, Sleep, Started, Uuid,
 };
 pub use dauer_store::{Refused, Reuse};
+
+/// The README's program is compiled and run with the other examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use dauer_core::model::{Filter, Queues, TroubleKind, VersionRule};
 use dauer_core::turn::{self, Stalled};
 use dauer_hub::{Executor, Past, TurnDone, TurnWork};
-use dauer_proto::{TaskFailureDetails, failure};
+use dauer_proto::{ActionType, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure};
 use dauer_replay::{ActivityContext, Live, Registry, TurnError};
 use dauer_store::TaskLease;
 
@@ -35,7 +35,7 @@ impl LocalExecutor {
 
     /// One turn: events in, actions out. Nothing in here waits.
     fn take(&self, work: TurnWork) -> Result<TurnDone, TurnError> {
-        let TurnWork { past, new, .. } = work;
+        let TurnWork { past, new, record, .. } = work;
         let (live, answer, past) = match past {
             Past::Live(live) => {
                 // What this executor handed out is what it gets back.
@@ -49,6 +49,11 @@ impl LocalExecutor {
             }
         };
         let dauer_replay::Answer { actions, custom_status, .. } = answer;
+        // A termination runs no code and knows no status: the last one stays.
+        let custom_status = match custom_status {
+            None if is_termination(&actions) => record.custom_status.map(|status| status.as_str().to_owned()),
+            known => known,
+        };
         let answer = turn::Answer { actions, custom_status, trace: None };
         if self.replay_always {
             return Ok(TurnDone { answer, live: None, past });
@@ -97,6 +102,15 @@ impl Executor for LocalExecutor {
             }
         }
     }
+}
+
+fn is_termination(actions: &[OrchestratorAction]) -> bool {
+    actions.iter().any(|action| match &action.orchestrator_action_type {
+        Some(ActionType::CompleteOrchestration(completion)) => {
+            completion.orchestration_status() == OrchestrationStatus::Terminated
+        }
+        _ => false,
+    })
 }
 
 fn stalled(error: TurnError) -> Stalled {

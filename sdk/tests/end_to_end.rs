@@ -136,6 +136,7 @@ async fn terminate_reaches_open_children() {
     const PARENT: Orchestration<(), u32> = Orchestration::new("parent");
     const CHILD: Orchestration<(), u32> = Orchestration::new("child");
     async fn parent(ctx: OrchestrationContext, (): ()) -> Result<u32> {
+        ctx.set_status("waiting for the child");
         let id = dauer::InstanceId::new("the-child")?;
         Ok(ctx.call_orchestration(CHILD, &()).instance(&id).await?)
     }
@@ -150,6 +151,8 @@ async fn terminate_reaches_open_children() {
     for id in [handle.id(), child.id()] {
         running.wait(id, |record| record.status == Status::Terminated).await;
     }
+    let record = handle.status().await.unwrap().unwrap();
+    assert_eq!(record.custom_status.unwrap().as_str(), "\"waiting for the child\"");
     match handle.output_within(SOON).await {
         Err(ClientError::Ended { status, .. }) => assert_eq!(status, Status::Terminated),
         other => panic!("expected an end, got {other:?}"),

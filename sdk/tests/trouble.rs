@@ -11,6 +11,8 @@ use dauer::{
     Status, TroubleKind, TroublePolicy,
 };
 
+use tokio::sync::Notify;
+
 use support::{Running, SOON};
 
 const GO: Event<u32> = Event::new("go");
@@ -149,16 +151,19 @@ async fn a_stopping_worker_finishes_what_it_has_in_flight() {
     async fn code(ctx: OrchestrationContext, n: u32) -> Result<u32> {
         Ok(ctx.call(SLOW, &n).await?)
     }
-    let (began, finished) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicBool::new(false)));
+    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let finished = Arc::new(AtomicBool::new(false));
     let hub = dauer::open("memory:").unwrap();
     let first = {
-        let (began, finished) = (Arc::clone(&began), Arc::clone(&finished));
+        let (began, release) = (Arc::clone(&began), Arc::clone(&release));
+        let finished = Arc::clone(&finished);
         Running::on(&hub, move |worker| {
             worker.orchestration(CODE, code).activity(SLOW, move |_: ActivityContext, n: u32| {
-                let (began, finished) = (Arc::clone(&began), Arc::clone(&finished));
+                let (began, release) = (Arc::clone(&began), Arc::clone(&release));
+                let finished = Arc::clone(&finished);
                 async move {
                     began.notify_one();
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    release.notified().await;
                     finished.store(true, Ordering::Relaxed);
                     Ok(n + 1)
                 }
@@ -167,7 +172,8 @@ async fn a_stopping_worker_finishes_what_it_has_in_flight() {
     };
     let handle = first.client.start(CODE, &1).await.unwrap();
     began.notified().await;
-    first.stop().await;
+    // The activity ends only after the worker was told to stop.
+    tokio::join!(first.stop(), async { release.notify_one() });
     assert!(finished.load(Ordering::Relaxed), "the activity was cut off");
     // Its answer was committed before the worker left: another one needs only to take the turn.
     let second = Running::on(&hub, |worker| worker.orchestration(CODE, code));

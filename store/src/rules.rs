@@ -1,8 +1,8 @@
 //! The rules of the contract.
 //!
 //! A store is right when it keeps them all. Each rule names the functions of `dauer-conformance` that check it; the
-//! suite runs them on every store and has no way to leave one out. Where a rule speaks of "the instance", it means
-//! one instance of one hub: no operation needs two of them in one transaction.
+//! suite runs them on every store and has no way to leave one out. Where a rule speaks of "the instance", it means one
+//! instance of one hub: no operation needs two of them in one transaction.
 //!
 //! # 1. Identity
 //!
@@ -26,11 +26,10 @@
 //!
 //! # 3. Outcome
 //!
-//! `NotExecuted` means that nothing happened. `Unknown` means that nobody can say, and the caller sends the same
-//! commit again: when the record stands one revision further, and the same epoch brought it there, the answer is
-//! `Committed` as it was the first time; when another epoch did, it is `Fenced`. A caller may drop any call. A claim
-//! that was dropped after the store carried it out loses nothing: the session holds what it won, and its next claim
-//! returns it.
+//! `NotExecuted` means that nothing happened. `Unknown` means that nobody can say, and the caller sends the same commit
+//! again: when the record stands one revision further, and the same epoch brought it there, the answer is `Committed`
+//! as it was the first time; when another epoch did, it is `Fenced`. A caller may drop any call. A claim that was
+//! dropped after the store carried it out loses nothing: the session holds what it won, and its next claim returns it.
 //!
 //! *Checked by* `r03a_the_same_commit_again_is_committed`, `r03b_the_commit_of_another_epoch_is_no_repeat`,
 //! `r03c_not_executed_changes_nothing`, `r03d_a_dropped_claim_comes_back`.
@@ -38,10 +37,10 @@
 //! # 4. Readiness
 //!
 //! An instance is ready when a message is visible and the record's hold admits it ([`crate::Hold::admits`]); a turn
-//! gets visible, admitted messages only. What is not admitted waits, except that an ended instance drops and counts
-//! all but starts and rewinds, those that waited when it ended too. A turn of a pending instance carries its start,
-//! first, even when the start is not due and something else woke it. An ended instance for which a start waits is
-//! offered under the queue of that start, whose code will run.
+//! gets visible, admitted messages only. What is not admitted waits, except that an ended instance drops and counts all
+//! but starts and rewinds, those that waited when it ended too. A turn of a pending instance carries its start, first,
+//! even when the start is not due and something else woke it. An ended instance for which a start waits is offered
+//! under the queue of that start, whose code will run.
 //!
 //! *Checked by* `r04a_a_suspended_instance_takes_only_control`, `r04b_a_locked_instance_takes_its_owners_messages`,
 //! `r04c_an_ended_instance_drops_messages`, `r04d_a_pending_turn_carries_its_start_first`,
@@ -49,10 +48,10 @@
 //!
 //! # 5. Delivery
 //!
-//! A message to an absent instance: a start creates it, `@name@key` creates that entity, all else is dropped. A
-//! message that names an execution is for that run: it is dropped when another is current, on arrival and when the
-//! run it waited for gives way. Every drop is counted under its reason and shown by `dump`. A turn's batch ends with
-//! the first suspend, which it includes, and says that more waits.
+//! A message to an absent instance: a start or rewind creates it, one to `@name@key` creates that entity, all else is
+//! dropped. A message that names an execution is for that run: it is dropped when another is current or none is, on
+//! arrival and when the run it waited for gives way. Every drop is counted under its reason and shown by `dump`. A
+//! turn's batch ends with the first suspend, which it includes, and says that more waits.
 //!
 //! *Checked by* `r05a_a_start_creates_an_absent_instance`, `r05b_a_message_creates_an_absent_entity`,
 //! `r05c_a_message_to_nobody_is_dropped_and_counted`, `r05d_a_message_for_another_execution_is_dropped`,
@@ -60,12 +59,14 @@
 //!
 //! # 6. Order
 //!
-//! Messages of one sender to one target come in the order they were sent; between senders nothing is promised.
-//! Nothing comes before its time by the store's clock. The prologue of a run comes before the inbox, in its order. A
-//! commit takes exactly the messages it names; the others stay in their places.
+//! Messages of one sender to one target come in the order they were sent; between senders nothing is promised. Nothing
+//! comes before its time by the store's clock. The prologue of a run comes before the inbox, in its order. A commit
+//! takes exactly the messages it names; the others stay in their places, and what a replacement does not name of the
+//! old prologue stays behind the new one.
 //!
 //! *Checked by* `r06a_messages_of_one_sender_keep_their_order`, `r06b_nothing_is_delivered_before_its_time`,
-//! `r06c_the_prologue_precedes_the_inbox`, `r06d_a_commit_consumes_what_it_names`.
+//! `r06c_the_prologue_precedes_the_inbox`, `r06d_a_commit_consumes_what_it_names`,
+//! `r06e_what_is_left_of_a_prologue_is_carried_on`.
 //!
 //! # 7. Atomic
 //!
@@ -79,8 +80,8 @@
 //! # 8. Sessions
 //!
 //! What a session holds nobody else gets, until the session ends: by `detach`, by expiry on the store's clock, or by
-//! `end_session`. One renewal keeps all it holds, under unchanged fences, and tells what was lost. Expiry alone
-//! refuses nothing: as long as nobody has taken an item over, its holder may still commit or complete it.
+//! `end_session`. One renewal keeps all it holds, under unchanged fences, and tells what was lost. Expiry alone refuses
+//! nothing: as long as nobody has taken an item over, its holder may still commit or complete it.
 //!
 //! *Checked by* `r08a_what_is_held_is_not_claimable`, `r08b_expiry_alone_refuses_nothing`,
 //! `r08c_a_renewal_keeps_everything`, `r08d_a_renewal_tells_what_was_lost`, `r08e_detach_gives_everything_back`,
@@ -99,9 +100,9 @@
 //!
 //! # 10. Applied once
 //!
-//! A completion is applied when its session holds the task under that epoch; else it is answered
-//! `Dropped(NotHeld)`, which is no error. An instance remembers the ids of the messages it consumed (a day and ten
-//! thousand of them, by default), across runs: the same again is `Dropped(Repeat)`.
+//! A completion is applied when its session holds the task under that epoch; else it is answered `Dropped(NotHeld)`,
+//! which is no error. An instance remembers the ids of the messages it consumed (a day and ten thousand of them, by
+//! default), across runs: the same again is `Dropped(Repeat)`.
 //!
 //! *Checked by* `r10a_a_task_is_completed_once`, `r10b_only_the_holder_completes_a_task`,
 //! `r10c_a_consumed_message_is_remembered`.
@@ -116,11 +117,11 @@
 //!
 //! # 12. Claims
 //!
-//! A claim returns items of the queues and with the tags it asks for, no more than it asks for: so many items, about
-//! so many bytes, the first whatever its size. The oldest of a queue comes first, and queues take turns. An empty
-//! answer means that nothing was ready, not that something else was held or locked. The cost of a claim does not
-//! depend on histories, on what sleeps, or on other queues. A host may sleep for as long as `next_due` says: it is
-//! never longer than until the first thing in those queues becomes ready by time alone.
+//! A claim returns items of the queues and with the tags it asks for, no more than it asks for: so many items, about so
+//! many bytes, the first whatever its size. The oldest of a queue comes first, and queues take turns. An empty answer
+//! means that nothing was ready, not that something else was held or locked. The cost of a claim does not depend on
+//! histories, on what sleeps, or on other queues. A host may sleep for as long as `next_due` says: it is never longer
+//! than until the first thing in those queues becomes ready by time alone.
 //!
 //! *Checked by* `r12a_a_claim_filters_by_queue`, `r12b_a_claim_filters_by_tags`, `r12c_the_oldest_is_claimed_first`,
 //! `r12d_queues_are_served_in_turn`, `r12e_a_claim_takes_no_more_than_it_wants`, `r12f_what_is_held_hides_nothing`,
@@ -128,9 +129,9 @@
 //!
 //! # 13. Reads
 //!
-//! `get`, `load_history` and `read_history` see every acknowledged write. Histories come in whole batches from the
-//! one that holds the event asked for, at least one at a time. `query`, `list` and `scale` may lag and say by how
-//! much; their pages hold every match once, by creation or completion.
+//! `get`, `load_history` and `read_history` see every acknowledged write. Histories come in whole batches from the one
+//! that holds the event asked for, at least one at a time. `query`, `list` and `scale` may lag and say by how much;
+//! their pages hold every match once, by creation or completion.
 //!
 //! *Checked by* `r13a_get_sees_every_acknowledged_write`, `r13b_a_history_is_read_in_whole_batches`,
 //! `r13c_a_query_pages_over_every_instance_once`, `r13d_a_query_filters`, `r13e_a_list_names_the_ended`.
@@ -145,8 +146,8 @@
 //! # 15. Time
 //!
 //! One clock per store judges sessions and due times, is told with every claim and commit, and is what records and
-//! histories are stamped with. It never goes backwards. Stores take time, chance and concurrency from
-//! [`crate::Env`] alone.
+//! histories are stamped with. It never goes backwards. The time a run ended stays, whatever is committed to it later.
+//! Stores take time, chance and concurrency from [`crate::Env`] alone.
 //!
 //! *Checked by* `r15a_the_stores_clock_goes_on`.
 //!
@@ -157,21 +158,23 @@
 //! everything, what an instance remembers included; `load` puts it into an empty hub, on any store, which then goes on
 //! where the first one stopped.
 //!
-//! *Checked by* `r16a_a_dump_holds_everything`, `r16b_bytes_are_kept_as_they_came`, `r16c_values_come_back_whole`.
+//! *Checked by* `r16a_a_dump_holds_everything`, `r16b_bytes_are_kept_as_they_came`, `r16c_values_come_back_whole`,
+//! `r16d_a_loaded_outbox_is_delivered`.
 //!
 //! # 17. Isolation
 //!
-//! Hubs on one store share its clock and nothing else: what is in one cannot be got, found, claimed, reached or
-//! dumped from another.
+//! Hubs on one store share its clock and nothing else: what is in one cannot be got, found, claimed, reached or dumped
+//! from another.
 //!
 //! *Checked by* `r17a_hubs_know_nothing_of_each_other`.
 //!
 //! # 18. Create
 //!
 //! A start equal to `record.start` is a repeat, before any policy is asked, and changes nothing. Otherwise an absent
-//! instance is created; an ended one in a replaceable status is replaced, record, inbox, history and tasks in one
-//! write, with a revision that goes on and a higher epoch; a living one in a replaceable status gets the start into
-//! its inbox; all else is `Exists`.
+//! instance is created; an ended one in a replaceable status is replaced, record, history and tasks in one write, with
+//! a revision that goes on and a higher epoch; a living one in a replaceable status gets the start into its inbox; all
+//! else is `Exists`. An ended instance for which a start or rewind waits counts as pending: what was acknowledged first
+//! is carried out.
 //!
 //! *Checked by* `r18a_the_same_start_again_is_a_repeat`, `r18b_a_start_replaces_an_ended_instance`,
 //! `r18c_a_start_respects_what_is_there`.
@@ -185,10 +188,10 @@
 //!
 //! # 20. Fusion and keep
 //!
-//! A commit with `take` leases that many of its new tasks to its session in the same write; their results may go into
-//! a later checkpoint of the session, which ends the tasks without any message. A commit with `Keep` leaves the
-//! instance with the session under the same epoch and answers with what has arrived: with arrivals the session goes
-//! on at once; without, its next claim returns the instance when something has come, and nobody else's does.
+//! A commit with `take` leases that many of its new tasks to its session in the same write; their results may go into a
+//! later checkpoint of the session, which ends the tasks without any message. A commit with `Keep` leaves the instance
+//! with the session under the same epoch and answers with what has arrived: with arrivals the session goes on at once;
+//! without, its next claim returns the instance when something has come, and nobody else's does.
 //!
 //! *Checked by* `r20a_a_commit_takes_its_own_tasks`, `r20b_a_kept_instance_stays_with_its_session`,
 //! `r20c_a_commit_that_keeps_tells_what_arrived`.

@@ -124,7 +124,7 @@ pub struct Lost {
 pub enum Hint {
     /// Work of that kind may be ready.
     Ready(Kind),
-    /// The instance changed its status.
+    /// The instance changed its status, its custom status or its execution.
     Status(InstanceId),
     /// The session has ended.
     SessionEnded(SessionId),

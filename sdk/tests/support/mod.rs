@@ -1,5 +1,6 @@
 //! A hub with a running worker, for tests.
 #![allow(dead_code)] // Each test file uses its own part.
+#![allow(clippy::unwrap_used)] // A test that cannot be set up has failed.
 
 use std::time::Duration;
 

@@ -75,6 +75,8 @@ defects! {
     PrologueAfterInbox,
     /// A commit also consumes what its turn was given before the last message it names.
     ConsumeAll,
+    /// A replacement forgets what the turn did not name of the prologue.
+    ReplaceForgetsPrologue,
     /// A commit loses its third and further timers.
     LoseTimers,
     /// A commit loses its third and further messages.
@@ -173,6 +175,8 @@ defects! {
     DumpForgetsMemory,
     /// An entity's early unlocks are not stored.
     RecordForgetsUnlocks,
+    /// The messages in a loaded outbox stay there.
+    OutboxNotDelivered,
     /// `get` finds instances of other hubs.
     HubsShareInstances,
     /// The tasks of a terminated run are not withdrawn.

@@ -36,6 +36,9 @@ const BEYOND: [Invariant; 7] = [
     Invariant::Poison,
 ];
 
+/// More turns in a row than any of these lives needs.
+const TURNS_MAX: usize = 50;
+
 /// A hub with one host, and all that its clients and commits were told.
 struct Driver {
     clock: Arc<ManualClock>,
@@ -120,7 +123,9 @@ impl Driver {
 
     /// Takes turns until none is ready, a millisecond apart; answers with the first report that is not clean.
     fn turns(&mut self) -> Result<(), Report> {
-        while let Some(claimed) = block_on(self.work.claim_turns(want())).unwrap().pop() {
+        // A defective store may hand out turns for ever.
+        for _ in 0..TURNS_MAX {
+            let Some(claimed) = block_on(self.work.claim_turns(want())).unwrap().pop() else { break };
             self.turn(claimed);
             self.clock.advance(Duration::from_millis(1));
             self.check()?;
@@ -271,22 +276,16 @@ fn a_defective_store_is_found_out() {
         (Defect::LoseTimers, Invariant::Timers),
         (Defect::LoseTasks, Invariant::Families),
         (Defect::LoseMessages, Invariant::AtomicTurn),
+        (Defect::LoseMessages, Invariant::Conservation),
+        (Defect::StartToAbsentDropped, Invariant::Families),
         (Defect::EndedKeepsMessages, Invariant::NoOrphans),
         (Defect::TerminateKeepsTasks, Invariant::NoOrphans),
-        (Defect::ReadyPostponed, Invariant::Readiness),
-        (Defect::ConsumeAll, Invariant::Durability),
+        (Defect::CompleteTwice, Invariant::NoOrphans),
+        (Defect::Lifo, Invariant::SenderOrder),
     ];
     for (defect, invariant) in defects {
         let words = format!("{defect:?}");
         let Err(report) = live(Some(defect)) else { panic!("{words} was not found") };
         assert!(!report.finding(invariant).violations().is_empty(), "{words}:\n{report}");
-    }
-}
-#[test]
-fn dbg_all() {
-    for &defect in Defect::ALL {
-        let words = format!("{defect:?}");
-        let r = std::panic::catch_unwind(move || live(Some(defect)));
-        match r { Err(_) => println!("PANIC {words}"), Ok(Ok(_)) => println!("not found {words}"), Ok(Err(r)) => { let v: std::collections::BTreeSet<_> = r.violations().map(|(i,_)| i.code()).collect(); println!("FOUND {words} {v:?} {}", r.violations().next().unwrap().1); } }
     }
 }

@@ -59,6 +59,8 @@ pub enum Call {
     Create,
     /// [`Manage::send`].
     Send,
+    /// [`Manage::amend`].
+    Amend,
     /// [`Work::claim_turns`].
     ClaimTurns,
     /// [`Work::commit_turns`].

@@ -57,6 +57,7 @@ macro_rules! each_rule {
                 r06b_nothing_is_delivered_before_its_time
                 r06c_the_prologue_precedes_the_inbox
                 r06d_a_commit_consumes_what_it_names
+                r06e_what_is_left_of_a_prologue_is_carried_on
             }
             7 atomic {
                 r07a_one_commit_does_everything
@@ -114,6 +115,7 @@ macro_rules! each_rule {
                 r16a_a_dump_holds_everything
                 r16b_bytes_are_kept_as_they_came
                 r16c_values_come_back_whole
+                r16d_a_loaded_outbox_is_delivered
             }
             17 isolation {
                 r17a_hubs_know_nothing_of_each_other

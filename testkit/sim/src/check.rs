@@ -3,7 +3,7 @@
 use dauer_audit::{Evidence, Settings, Snapshot, audit};
 use dauer_proto::{ActionType, EventType, HistoryEvent, OrchestratorAction};
 use dauer_replay::{Live, Registry};
-use dauer_store::{InstanceDump, Status};
+use dauer_store::{Batch, InstanceDump, InstanceId, Status};
 
 use crate::clients::Case;
 use crate::interpret::Effects;
@@ -66,6 +66,21 @@ impl Check<'_> {
         }
     }
 
+    /// The same for runs that continued as new: their last turn was never stored, all before it must replay.
+    pub(crate) fn replay_replaced(&mut self, histories: &[(InstanceId, Vec<Batch>)]) {
+        for (id, batches) in histories.iter().filter(|(_, batches)| !batches.is_empty()) {
+            self.statistics.replayed += 1;
+            let events: Result<Vec<_>, _> = batches.iter().map(Batch::decode).collect();
+            let wrong = match events {
+                Err(error) => Some(error.to_string()),
+                Ok(events) => {
+                    Live::start(self.registry, &events.concat(), &[]).err().map(|error| error.to_string())
+                }
+            };
+            self.violations.extend(wrong.map(|wrong| format!("I9 {id}, an earlier run: {wrong}")));
+        }
+    }
+
     fn replay_one(&self, dump: &InstanceDump) -> Result<(), String> {
         let mut events = Vec::new();
         for stored in &dump.history {
@@ -79,7 +94,9 @@ impl Check<'_> {
         };
         match (&recorded, actions.as_slice()) {
             (end, [action]) => same_end(end, action),
-            (_, others) => Err(format!("{} actions are left where the history has only its end", others.len())),
+            (_, others) => {
+                Err(format!("{} actions are left where the history has only its end", others.len()))
+            }
         }
     }
 
@@ -132,7 +149,10 @@ fn same_end(recorded: &End, action: &OrchestratorAction) -> Result<(), String> {
         return Ok(());
     }
     let (id, status) = (action.id, end.orchestration_status);
-    Err(format!("the code ends with action {id} as {status}, the history with {} as {}", recorded.id, recorded.status))
+    Err(format!(
+        "the code ends with action {id} as {status}, the history with {} as {}",
+        recorded.id, recorded.status
+    ))
 }
 
 /// What an unfinished hub waits for.
@@ -144,7 +164,8 @@ pub(crate) fn waits(snapshot: &Snapshot) -> Vec<String> {
         }
         let tasks = snapshot.tasks.values().filter(|task| task.task.instance == *id).count();
         let (status, revision) = (dump.record.status, dump.record.revision.0);
-        let trouble = dump.record.trouble.as_ref().map(|trouble| format!(", {:?}: {}", trouble.kind, trouble.reason));
+        let trouble =
+            dump.record.trouble.as_ref().map(|trouble| format!(", {:?}: {}", trouble.kind, trouble.reason));
         let holder = dump.holder.map_or(String::new(), |holder| {
             let left = snapshot.sessions.get(&holder).map(|session| session.expires_at.0 - snapshot.now.0);
             format!(", held by a session that expires in {left:?} ms")
@@ -156,8 +177,16 @@ pub(crate) fn waits(snapshot: &Snapshot) -> Vec<String> {
             trouble.unwrap_or_default()
         ));
     }
-    let held = snapshot.tasks.values().filter(|task| task.holder.is_some()).count();
-    lines.push(format!("{} tasks, {held} of them held", snapshot.tasks.len()));
+    for dump in snapshot.tasks.values() {
+        let (task, withdrawn) = (&dump.task, if dump.withdrawn { ", withdrawn" } else { "" });
+        let left = dump.holder.and_then(|holder| snapshot.sessions.get(&holder));
+        let left = left.map(|session| session.expires_at.0 - snapshot.now.0);
+        let (id, held) = (&task.instance, dump.holder.is_some());
+        lines.push(format!(
+            "task {} of {id}, held: {held}, by a session that expires in {left:?} ms, attempts {}{withdrawn}",
+            task.event_id, dump.attempts
+        ));
+    }
     lines
 }
 

@@ -61,8 +61,12 @@ impl Clients {
     }
 
     fn note(&self, instance: &InstanceId, action: Action) {
-        let operation =
-            Operation { instance: instance.clone(), action, outcome: Outcome::Acknowledged, at: self.env.now() };
+        let operation = Operation {
+            instance: instance.clone(),
+            action,
+            outcome: Outcome::Acknowledged,
+            at: self.env.now(),
+        };
         unpoisoned(&self.journal).operations.push(operation);
     }
 
@@ -77,7 +81,8 @@ impl Clients {
 
     /// All that clients do with one case.
     pub(crate) async fn serve(self: Arc<Self>, case: Case) {
-        let mut random = Random::stream(self.seed, 10_000 + crate::trace::hash(case.id.as_str().as_bytes()) % 1_000);
+        let mut random =
+            Random::stream(self.seed, 10_000 + crate::trace::hash(case.id.as_str().as_bytes()) % 1_000);
         self.sleep(random.duration(Duration::from_secs(5))).await;
         let mut beside: Vec<BoxFuture<'_, ()>> = Vec::new();
         for demand in case.program.demands(&case.id) {
@@ -128,7 +133,9 @@ impl Clients {
                 Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => {
                     self.sleep(Duration::from_millis(self.env.random() % 500)).await;
                 }
-                other => return self.complain(format!("I10 {}: its start was answered with {other:?}", start.to)),
+                other => {
+                    return self.complain(format!("I10 {}: its start was answered with {other:?}", start.to));
+                }
             }
         }
     }
@@ -142,7 +149,9 @@ impl Clients {
                 Ok(_) => return,
                 Err(ClientError::Refused(Refused::Unknown(_) | Refused::NotExecuted(_))) => uncertain = true,
                 Err(ClientError::Refused(Refused::Exists(_))) if uncertain => return,
-                Err(error) => return self.complain(format!("I10 {instance}: it could not be started: {error}")),
+                Err(error) => {
+                    return self.complain(format!("I10 {instance}: it could not be started: {error}"));
+                }
             }
         }
     }
@@ -152,7 +161,9 @@ impl Clients {
         let ended = loop {
             match self.client().wait_ended(&case.id, Duration::from_secs(3_600)).await {
                 Ok(record) => break record,
-                Err(ClientError::Absent(id)) => return self.complain(format!("I4 {id}: started, and not there")),
+                Err(ClientError::Absent(id)) => {
+                    return self.complain(format!("I4 {id}: started, and not there"));
+                }
                 Err(_) => {}
             }
         };
@@ -163,7 +174,9 @@ impl Clients {
                 Err(_) => self.sleep(Duration::from_millis(100)).await,
             }
         };
-        let facts = |record: &Record| (record.status, record.output.clone(), record.execution, record.times.completed);
+        let facts = |record: &Record| {
+            (record.status, record.output.clone(), record.execution, record.times.completed)
+        };
         if again.as_ref().map(facts) != Some(facts(&ended)) {
             self.complain(format!("I7 {}: it had ended, and changed", case.id));
         }

@@ -190,7 +190,8 @@ impl Executor {
         let mut state = self.shared.lock();
         state.alive.remove(&owner);
         state.stopped.remove(&owner);
-        let ids: Vec<u64> = state.tasks.iter().filter(|(_, task)| task.owner == owner).map(|(id, _)| *id).collect();
+        let ids: Vec<u64> =
+            state.tasks.iter().filter(|(_, task)| task.owner == owner).map(|(id, _)| *id).collect();
         let dead: Vec<Task> = ids.iter().filter_map(|id| state.tasks.remove(id)).collect();
         state.ready.retain(|id| !ids.contains(id));
         state.parked.retain(|id| !ids.contains(id));
@@ -209,7 +210,8 @@ impl Executor {
         let mut state = self.shared.lock();
         state.stopped.insert(owner);
         let (ready, tasks) = (std::mem::take(&mut state.ready), &state.tasks);
-        let (parked, ready) = ready.into_iter().partition(|id| tasks.get(id).is_some_and(|task| task.owner == owner));
+        let (parked, ready) =
+            ready.into_iter().partition(|id| tasks.get(id).is_some_and(|task| task.owner == owner));
         state.ready = ready;
         let mut parked: Vec<u64> = parked;
         state.parked.append(&mut parked);
@@ -247,7 +249,9 @@ impl Executor {
         task.woken = false;
         let (owner, waker, future) = (task.owner, task.waker.clone(), task.future.take());
         drop(state);
-        self.shared.trace.note(self.now(), &[1, id, u64::from(owner.0)], || format!("poll task {id} of {}", owner.0));
+        self.shared
+            .trace
+            .note(self.now(), &[1, id, u64::from(owner.0)], || format!("poll task {id} of {}", owner.0));
         let Some(mut future) = future else { return Progress::Polled };
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.put_back(id, polled.is_pending().then_some(future));

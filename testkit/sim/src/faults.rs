@@ -10,6 +10,7 @@ use std::time::Duration;
 use dauer_memory::{Call, Fault, FaultPlan, HintFault};
 use dauer_store::Hint;
 
+use crate::executor::Executor;
 use crate::random::Random;
 use crate::unpoisoned;
 
@@ -122,6 +123,7 @@ pub(crate) struct Counts {
 pub(crate) struct Plan {
     rates: Rates,
     random: Mutex<Random>,
+    executor: Executor,
     healed: AtomicBool,
     /// Set while the simulator itself looks into the store: looking must not disturb.
     silent: AtomicBool,
@@ -141,9 +143,9 @@ fn count(counter: &AtomicU64) {
 }
 
 impl Plan {
-    pub(crate) fn new(rates: Rates, random: Random) -> Self {
+    pub(crate) fn new(rates: Rates, random: Random, executor: Executor) -> Self {
         let (healed, silent) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { rates, random: Mutex::new(random), healed, silent, counts: Counts::default() }
+        Self { rates, random: Mutex::new(random), executor, healed, silent, counts: Counts::default() }
     }
 
     /// From now on nothing goes wrong.
@@ -185,12 +187,20 @@ impl Plan {
         if random.chance(fail_before) {
             count(&counts.failed);
             let late = random.chance(2_500);
-            return if late { Fault::DelayAndFailBefore(random.duration(delay_max)) } else { Fault::FailBefore };
+            return if late {
+                Fault::DelayAndFailBefore(random.duration(delay_max))
+            } else {
+                Fault::FailBefore
+            };
         }
         if random.chance(unknown) {
             count(&counts.unknown);
             let late = random.chance(2_500);
-            return if late { Fault::ExecuteDelayAndFail(random.duration(delay_max)) } else { Fault::ExecuteAndFail };
+            return if late {
+                Fault::ExecuteDelayAndFail(random.duration(delay_max))
+            } else {
+                Fault::ExecuteAndFail
+            };
         }
         if random.chance(delay_before) {
             count(&counts.delayed);
@@ -209,11 +219,17 @@ impl Plan {
 }
 
 impl FaultPlan for Plan {
-    fn next(&self, _call: Call) -> Fault {
+    fn next(&self, call: Call) -> Fault {
         if self.is_quiet() {
             return Fault::None;
         }
-        self.draw(&mut unpoisoned(&self.random))
+        let fault = self.draw(&mut unpoisoned(&self.random));
+        if fault != Fault::None {
+            self.executor
+                .trace()
+                .note(self.executor.now(), &[6, call as u64], || format!("fault: {call:?}: {fault:?}"));
+        }
+        fault
     }
 
     fn hint(&self, _hint: &Hint) -> HintFault {
@@ -241,7 +257,9 @@ mod tests {
     #[test]
     fn a_healed_or_silent_plan_does_nothing() {
         let always = Rates { fail_before: 10_000, hint_lost: 10_000, crash: 10_000, ..Rates::default() };
-        let plan = Plan::new(always, Random::new(1));
+        let clock = std::sync::Arc::new(dauer_memory::ManualClock::default());
+        let trace = std::sync::Arc::new(crate::Trace::new(false));
+        let plan = Plan::new(always, Random::new(1), Executor::new(clock, trace, Random::new(2)));
         assert_eq!(plan.next(Call::Get), Fault::FailBefore);
         assert_eq!(plan.hint(&Hint::Ready(dauer_store::Kind::Activity)), HintFault::Drop);
         assert_eq!((plan.edge(true), plan.edge(false)), (Edge::Crash, Edge::Smooth));

@@ -99,11 +99,11 @@ impl Hosts {
                     self.vouch_for_death(owner).await;
                 }
             }
+            let delay = random.duration(ABSENCE_MAX);
+            self.network.executor.sleep_until(self.network.executor.now().after(delay)).await;
             if self.closing.load(Ordering::Relaxed) {
                 return;
             }
-            let delay = random.duration(ABSENCE_MAX);
-            self.network.executor.sleep_until(self.network.executor.now().after(delay)).await;
         }
     }
 
@@ -113,7 +113,11 @@ impl Hosts {
         let owner = Owner(self.next_owner.fetch_add(1, Ordering::Relaxed));
         let executor = &self.network.executor;
         executor.admit(owner);
-        let env = Arc::new(SimEnv::new(executor.clone(), owner, Random::stream(self.seed, 1_000 + u64::from(owner.0))));
+        let env = Arc::new(SimEnv::new(
+            executor.clone(),
+            owner,
+            Random::stream(self.seed, 1_000 + u64::from(owner.0)),
+        ));
         if random.chance(3_000) {
             env.set_skew_ms(i64::try_from(random.below(120_000)).unwrap_or_default() - 60_000);
         }

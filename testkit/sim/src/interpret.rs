@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dauer_replay::{
-    Activity, ActivityContext, CallError, Error, Event, Orchestration, OrchestrationContext, RegisterError, Registry,
-    Result,
+    Activity, ActivityContext, CallError, Error, Event, Orchestration, OrchestrationContext, RegisterError,
+    Registry, Result,
 };
 use dauer_store::{ExecutionId, InstanceId};
 use futures::future::{Either, join_all, select};
@@ -99,7 +99,8 @@ async fn take(context: &OrchestrationContext, step: &Step, round: u32, at: usize
         }
         Step::Race(millis, rival) => race(context, Duration::from_millis(*millis), rival).await?,
         Step::Child(program) => {
-            let id = child_id(context.instance(), round, at).ok_or_else(|| Error::fatal("the child's id is too long"))?;
+            let id = child_id(context.instance(), round, at)
+                .ok_or_else(|| Error::fatal("the child's id is too long"))?;
             let input = Input::first(program.clone());
             match context.call_orchestration(PROGRAM, &input).instance(&id).await {
                 Ok(seen) => Seen::Child(seen),

@@ -16,7 +16,9 @@ use dauer_store::{
 };
 use futures::FutureExt;
 
+use crate::executor::Executor;
 use crate::faults::Plan;
+use crate::trace::hash;
 use crate::unpoisoned;
 
 type Results = Vec<Result<Committed, Refused>>;
@@ -25,6 +27,7 @@ type Results = Vec<Result<Committed, Refused>>;
 pub(crate) struct Journal {
     hub: Arc<MemoryHub>,
     plan: Arc<Plan>,
+    executor: Executor,
     state: Mutex<State>,
 }
 
@@ -33,12 +36,14 @@ struct State {
     commits: CommitJournal,
     /// What the current history of each instance must be.
     histories: BTreeMap<InstanceId, (ExecutionId, Vec<Batch>)>,
+    /// The histories that were replaced by a next run.
+    replaced: Vec<(InstanceId, Vec<Batch>)>,
     violations: Vec<String>,
 }
 
 impl Journal {
-    pub(crate) fn new(hub: Arc<MemoryHub>, plan: Arc<Plan>) -> Self {
-        Self { hub, plan, state: Mutex::new(State::default()) }
+    pub(crate) fn new(hub: Arc<MemoryHub>, plan: Arc<Plan>, executor: Executor) -> Self {
+        Self { hub, plan, executor, state: Mutex::new(State::default()) }
     }
 
     /// The fences and records as they are now.
@@ -57,13 +62,46 @@ impl Journal {
             let after = self.look(ids.clone());
             let mut state = unpoisoned(&self.state);
             for (checkpoint, pair) in batch.iter().zip(before.iter().zip(&after)) {
-                if let (Some(before), Some(after)) = pair {
+                if let (Some(before), Some(after)) = pair
+                    && before.1.revision < after.1.revision
+                {
+                    self.note(checkpoint, &after.1);
                     state.compare(checkpoint, before, after);
                 }
             }
             polled
         })
         .await
+    }
+
+    fn note(&self, checkpoint: &Checkpoint, record: &Record) {
+        let Fence { instance, revision, epoch, .. } = &checkpoint.fence;
+        let numbers = [
+            5,
+            hash(instance.as_str().as_bytes()),
+            revision.0,
+            epoch.0,
+            u64::from(record.history_len),
+            record.history_bytes,
+            checkpoint.consumed.len() as u64,
+            record.status as u64,
+        ];
+        self.executor.trace().note(self.executor.now(), &numbers, || {
+            let (from, epoch, length) = (revision.0, epoch.0, record.history_len);
+            let what = match checkpoint.history {
+                History::Append(_) => "goes on",
+                History::Replace { .. } => "begins a run",
+            };
+            format!(
+                "commit: {instance} {what} from revision {from} in epoch {epoch}: {length} events, {:?}",
+                record.status
+            )
+        });
+    }
+
+    /// The histories that were replaced by a next run, as far as they were stored.
+    pub(crate) fn replaced(&self) -> Vec<(InstanceId, Vec<Batch>)> {
+        std::mem::take(&mut unpoisoned(&self.state).replaced)
     }
 
     /// How many commits there were.
@@ -102,17 +140,16 @@ impl Journal {
 impl State {
     fn compare(&mut self, checkpoint: &Checkpoint, before: &(Fence, Record), after: &(Fence, Record)) {
         let (old, new) = (before.1.revision, after.1.revision);
-        if new <= old {
-            return;
-        }
         let (fence, current) = (&checkpoint.fence, &before.0);
         let id = &fence.instance;
         if fence.revision != current.revision || fence.execution != current.execution {
-            let text = format!("a turn of revision {} was committed over revision {}", fence.revision.0, old.0);
+            let text =
+                format!("a turn of revision {} was committed over revision {}", fence.revision.0, old.0);
             self.violations.push(format!("I2 {id}: {text}: the history is forked"));
         }
         if fence.epoch != current.epoch {
-            let text = format!("a turn of epoch {} was committed in epoch {}", fence.epoch.0, current.epoch.0);
+            let text =
+                format!("a turn of epoch {} was committed in epoch {}", fence.epoch.0, current.epoch.0);
             self.violations.push(format!("I2 {id}: {text}: a superseded host came through"));
         }
         for revision in old.0 + 1..=new.0 {
@@ -125,7 +162,10 @@ impl State {
         let entry = self.histories.entry(id.clone()).or_insert_with(|| (current, Vec::new()));
         match history {
             History::Append(batch) => entry.1.push(batch.clone()),
-            History::Replace { execution, batches, .. } => *entry = (*execution, batches.clone()),
+            History::Replace { execution, batches, .. } => {
+                let old = std::mem::replace(entry, (*execution, batches.clone()));
+                self.replaced.push((id.clone(), old.1));
+            }
         }
     }
 }

@@ -71,7 +71,8 @@ pub(crate) fn check(program: &Program, record: &Record, terminated: bool) -> Res
         Status::Terminated if terminated => return Ok(()),
         Status::Completed if fails(program).is_none() => {
             let output = record.output.as_ref().map_or("", |output| output.as_str());
-            let output: Vec<Seen> = serde_json::from_str(output).map_err(|error| format!("no output: {error}"))?;
+            let output: Vec<Seen> =
+                serde_json::from_str(output).map_err(|error| format!("no output: {error}"))?;
             check_output(program, &output)?;
         }
         Status::Failed if fails(program).is_some() => {
@@ -85,7 +86,11 @@ pub(crate) fn check(program: &Program, record: &Record, terminated: bool) -> Res
     }
     let expected = last_status(program).map(|status| status.to_string());
     let found = record.custom_status.as_ref().map(|status| status.as_str().to_owned());
-    if found == expected { Ok(()) } else { Err(format!("the custom status is {found:?} instead of {expected:?}")) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("the custom status is {found:?} instead of {expected:?}"))
+    }
 }
 
 fn reason(record: &Record) -> String {
@@ -106,7 +111,12 @@ mod tests {
         let calls = program(2, vec![Step::Call(3), Step::Wait(1), Step::Call(-4)]);
         let refused = || Seen::Refused("-4 is refused".into());
         let right = vec![
-            Seen::Value(7), Seen::Event(1_000), refused(), Seen::Value(7), Seen::Event(1_001), refused(),
+            Seen::Value(7),
+            Seen::Event(1_000),
+            refused(),
+            Seen::Value(7),
+            Seen::Event(1_001),
+            refused(),
         ];
         assert_eq!(check_output(&calls, &right), Ok(()));
         for at in 0..right.len() {

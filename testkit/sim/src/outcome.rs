@@ -89,11 +89,21 @@ impl Statistics {
 impl fmt::Display for Outcome {
     /// The violations, and how to see them again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {} violations, trace {:016x}", self.seed, self.violations.len(), self.trace_hash)?;
+        writeln!(
+            f,
+            "seed {}: {} violations, trace {:016x}",
+            self.seed,
+            self.violations.len(),
+            self.trace_hash
+        )?;
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;
         }
-        write!(f, "  again, with a trace: DAUER_SIM_SEED={} cargo test -p dauer-sim --test seeds one_seed -- ", self.seed)?;
+        write!(
+            f,
+            "  again, with a trace: DAUER_SIM_SEED={} cargo test -p dauer-sim --test seeds one_seed -- ",
+            self.seed
+        )?;
         f.write_str("--nocapture")
     }
 }

@@ -102,7 +102,8 @@ pub fn run(seed: u64, config: &Config) -> Outcome {
     }
     world.count(&mut statistics);
     let trace = world.executor.trace();
-    let outcome = Outcome { seed, trace_hash: trace.hash(), trace: trace.take_lines(), statistics, violations };
+    let outcome =
+        Outcome { seed, trace_hash: trace.hash(), trace: trace.take_lines(), statistics, violations };
     world.executor.shut_down();
     outcome
 }
@@ -117,12 +118,12 @@ impl World {
         let trace = Arc::new(Trace::new(config.trace));
         let executor = Executor::new(Arc::clone(&clock), trace, Random::stream(seed, 2));
         let store = config.store(clock);
-        let plan = Arc::new(Plan::new(swarm.rates.clone(), Random::stream(seed, 3)));
+        let plan = Arc::new(Plan::new(swarm.rates.clone(), Random::stream(seed, 3), executor.clone()));
         let env = Arc::new(SimEnv::new(executor.clone(), Owner::OUTSIDE, Random::stream(seed, 4)));
         store.set_env(Arc::clone(&env) as Arc<dyn Env>);
         store.set_faults(Arc::clone(&plan) as Arc<dyn dauer_memory::FaultPlan>);
         let hub = store.hub(HubName::default());
-        let journal = Arc::new(Journal::new(Arc::clone(&hub), Arc::clone(&plan)));
+        let journal = Arc::new(Journal::new(Arc::clone(&hub), Arc::clone(&plan), executor.clone()));
         let network = Arc::new(Network {
             hub,
             executor: executor.clone(),
@@ -133,7 +134,9 @@ impl World {
             without_revision: config.without_revision(),
         });
         let effects = Effects::default();
-        let Ok(registry) = interpret::registry(&effects) else { unreachable!("the two names are valid and differ") };
+        let Ok(registry) = interpret::registry(&effects) else {
+            unreachable!("the two names are valid and differ")
+        };
         let hosts = Arc::new(Hosts::new(Arc::clone(&network), seed, options, registry.clone()));
         let clients = Arc::new(Clients {
             hub: Arc::new(Wire::new(Arc::clone(&network), Owner::OUTSIDE)),
@@ -146,8 +149,21 @@ impl World {
         let cases = Case::draw(&mut random, count);
         let (expired, finished) = Default::default();
         Self {
-            seed, executor, store, plan, network, journal, hosts, clients, cases, effects, registry, expired, finished,
-            swarm, lease,
+            seed,
+            executor,
+            store,
+            plan,
+            network,
+            journal,
+            hosts,
+            clients,
+            cases,
+            effects,
+            registry,
+            expired,
+            finished,
+            swarm,
+            lease,
         }
     }
 
@@ -167,7 +183,8 @@ impl World {
         self.executor.spawn(Owner::OUTSIDE, chaos.run(Random::stream(self.seed, 5)).boxed());
         let serving = self.cases.iter().map(|case| Arc::clone(&self.clients).serve(case.clone()));
         let serving = join_all(serving);
-        let (executor, plan, hosts) = (self.executor.clone(), Arc::clone(&self.plan), Arc::clone(&self.hosts));
+        let (executor, plan, hosts) =
+            (self.executor.clone(), Arc::clone(&self.plan), Arc::clone(&self.hosts));
         let (network, finished) = (Arc::clone(&self.network), Arc::clone(&self.finished));
         let course = async move {
             serving.await;
@@ -187,13 +204,15 @@ impl World {
 
     /// Lets everything happen. True when it came to an end in time.
     fn drive(&self, violations: &mut Vec<String>) -> bool {
-        let programs: Duration = self.cases.iter().map(|case| case.program.longest()).max().unwrap_or_default();
+        let programs: Duration =
+            self.cases.iter().map(|case| case.program.longest()).max().unwrap_or_default();
         let deadline = BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX + programs + RECOVERY_MAX);
         let in_time = self.until(deadline, violations, || self.finished.load(Ordering::Relaxed));
         // Also the way out is real: hosts drain and detach.
         self.hosts.close();
         let deadline = self.executor.now().after(RECOVERY_MAX);
-        let left = in_time && self.until(deadline, violations, || (0..HOSTS).all(|p| self.hosts.owner(p).is_none()));
+        let left =
+            in_time && self.until(deadline, violations, || (0..HOSTS).all(|p| self.hosts.owner(p).is_none()));
         if in_time && !left {
             violations.push("L1: a host that was asked to stop did not leave".into());
         }
@@ -203,7 +222,12 @@ impl World {
         in_time
     }
 
-    fn until(&self, deadline: dauer_store::Timestamp, violations: &mut Vec<String>, done: impl Fn() -> bool) -> bool {
+    fn until(
+        &self,
+        deadline: dauer_store::Timestamp,
+        violations: &mut Vec<String>,
+        done: impl Fn() -> bool,
+    ) -> bool {
         while !done() {
             if self.executor.polls_at_this_time() > POLLS_AT_ONE_TIME_MAX {
                 violations.push("something spins: time stands still".into());
@@ -216,7 +240,13 @@ impl World {
         true
     }
 
-    fn check(&self, done: bool, snapshot: &Snapshot, statistics: &mut Statistics, violations: &mut Vec<String>) {
+    fn check(
+        &self,
+        done: bool,
+        snapshot: &Snapshot,
+        statistics: &mut Statistics,
+        violations: &mut Vec<String>,
+    ) {
         if !done {
             violations.extend(check::waits(snapshot).into_iter().map(|line| format!("waiting: {line}")));
         }
@@ -233,6 +263,7 @@ impl World {
         if done {
             check.outcomes(&self.cases);
             check.replay();
+            check.replay_replaced(&self.journal.replaced());
         }
     }
 

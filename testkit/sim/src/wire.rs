@@ -1,14 +1,14 @@
 //! What lies between a host and its store: calls take a moment, hosts die at their edges, commits are written down.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use dauer_memory::MemoryHub;
+use dauer_memory::{Call, MemoryHub};
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Create, Created, Delivered, Dump, DumpItem, ExecutionId,
-    Fence, Host, IdPage, InstanceId, List, Lost, Manage, Message, Page, Purge, Purged, Query, Queues, Record, Refused,
-    Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Want, Work,
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Create, Created, Delivered, Dump, DumpItem,
+    ExecutionId, Fence, Host, IdPage, InstanceId, List, Lost, Manage, Message, Page, Purge, Purged, Query,
+    Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Want, Work,
 };
 
 use crate::executor::{Executor, Owner, give_way};
@@ -50,13 +50,13 @@ impl Wire {
     }
 
     /// The edge of a call: before it is sent, or after it was answered.
-    async fn edge(&self, call: u64, side: u64) {
+    async fn edge(&self, call: Call, side: u64) {
         let network = &self.network;
         let edge = network.plan.edge(self.owner != Owner::OUTSIDE);
-        let numbers = [2, u64::from(self.owner.0), call, side, edge as u64];
+        let numbers = [2, u64::from(self.owner.0), call as u64, side, edge as u64];
         network.executor.trace().note(network.executor.now(), &numbers, || {
             let side = ["sends", "has the answer of"][usize::from(side > 0)];
-            format!("{} {side} call {call}: {edge:?}", self.owner.0)
+            format!("{} {side} {call:?}: {edge:?}", self.owner.0)
         });
         match edge {
             Edge::Smooth => {}
@@ -68,7 +68,7 @@ impl Wire {
         }
     }
 
-    async fn call<T>(&self, call: u64, answer: impl Future<Output = T>) -> T {
+    async fn call<T>(&self, call: Call, answer: impl Future<Output = T>) -> T {
         self.network.told.calls.fetch_add(1, Ordering::Relaxed);
         self.edge(call, 0).await;
         let answer = answer.await;
@@ -88,9 +88,17 @@ impl Wire {
             if let Some(counter) = told {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
-            network.executor.trace().note(network.executor.now(), &[3, u64::from(self.owner.0), number], || {
-                format!("{} is told {}", self.owner.0, ["yes", "fenced", "unknown", "no"][number as usize % 4])
-            });
+            network.executor.trace().note(
+                network.executor.now(),
+                &[3, u64::from(self.owner.0), number],
+                || {
+                    format!(
+                        "{} is told {}",
+                        self.owner.0,
+                        ["yes", "fenced", "unknown", "no"][number as usize % 4]
+                    )
+                },
+            );
         }
     }
 }
@@ -124,11 +132,11 @@ impl Work for Line {
     }
 
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        self.wire.call(1, self.work.claim_turns(want)).await
+        self.wire.call(Call::ClaimTurns, self.work.claim_turns(want)).await
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
-        self.wire.call(2, self.work.load_history(fence, from, max_bytes)).await
+        self.wire.call(Call::LoadHistory, self.work.load_history(fence, from, max_bytes)).await
     }
 
     async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
@@ -138,33 +146,33 @@ impl Work for Line {
             self.wire.tell(&results);
             results
         };
-        self.wire.call(3, sent).await
+        self.wire.call(Call::CommitTurns, sent).await
     }
 
     async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused> {
-        self.wire.call(4, self.work.claim_activities(want)).await
+        self.wire.call(Call::ClaimActivities, self.work.claim_activities(want)).await
     }
 
     async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>> {
-        let results = self.wire.call(5, self.work.complete_activities(batch)).await;
+        let results = self.wire.call(Call::CompleteActivities, self.work.complete_activities(batch)).await;
         self.wire.tell(&results);
         results
     }
 
     async fn renew(&self) -> Result<Vec<Lost>, Refused> {
-        self.wire.call(6, self.work.renew()).await
+        self.wire.call(Call::Renew, self.work.renew()).await
     }
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
-        self.wire.call(7, self.work.release(items)).await
+        self.wire.call(Call::Release, self.work.release(items)).await
     }
 
     async fn next_due(&self, queues: &Queues) -> Result<Option<std::time::Duration>, Refused> {
-        self.wire.call(8, self.work.next_due(queues)).await
+        self.wire.call(Call::NextDue, self.work.next_due(queues)).await
     }
 
     async fn detach(&self) -> Result<(), Refused> {
-        self.wire.call(9, self.work.detach()).await
+        self.wire.call(Call::Detach, self.work.detach()).await
     }
 
     fn changes(&self) -> Changes {
@@ -175,31 +183,31 @@ impl Work for Line {
 #[async_trait]
 impl Manage for Wire {
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
-        let results = self.call(20, self.network.hub.create(batch)).await;
+        let results = self.call(Call::Create, self.network.hub.create(batch)).await;
         self.tell(&results);
         results
     }
 
     async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>> {
-        let results = self.call(21, self.network.hub.send(batch)).await;
+        let results = self.call(Call::Send, self.network.hub.send(batch)).await;
         self.tell(&results);
         results
     }
 
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
-        self.call(22, self.network.hub.amend(checkpoint)).await
+        self.call(Call::Amend, self.network.hub.amend(checkpoint)).await
     }
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
-        self.call(23, self.network.hub.get(ids)).await
+        self.call(Call::Get, self.network.hub.get(ids)).await
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {
-        self.call(24, self.network.hub.query(query)).await
+        self.call(Call::Query, self.network.hub.query(query)).await
     }
 
     async fn list(&self, list: List) -> Result<IdPage, Refused> {
-        self.call(25, self.network.hub.list(list)).await
+        self.call(Call::List, self.network.hub.list(list)).await
     }
 
     async fn read_history(
@@ -209,25 +217,26 @@ impl Manage for Wire {
         from: u32,
         max_bytes: usize,
     ) -> Result<Slice, Refused> {
-        self.call(26, self.network.hub.read_history(instance, execution, from, max_bytes)).await
+        self.call(Call::ReadHistory, self.network.hub.read_history(instance, execution, from, max_bytes))
+            .await
     }
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
-        self.call(27, self.network.hub.purge(purge)).await
+        self.call(Call::Purge, self.network.hub.purge(purge)).await
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         unpoisoned(&self.network.opened).push((self.owner, host.session));
-        let work = self.call(28, self.network.hub.attach(host)).await?;
+        let work = self.call(Call::Attach, self.network.hub.attach(host)).await?;
         Ok(Arc::new(Line { wire: self.clone(), work }))
     }
 
     async fn end_session(&self, session: SessionId) -> Result<(), Refused> {
-        self.call(29, self.network.hub.end_session(session)).await
+        self.call(Call::EndSession, self.network.hub.end_session(session)).await
     }
 
     async fn scale(&self) -> Result<Scale, Refused> {
-        self.call(30, self.network.hub.scale()).await
+        self.call(Call::Scale, self.network.hub.scale()).await
     }
 
     fn limits(&self) -> StoreLimits {
@@ -235,11 +244,11 @@ impl Manage for Wire {
     }
 
     async fn dump(&self, after: Option<String>) -> Result<Dump, Refused> {
-        self.call(31, self.network.hub.dump(after)).await
+        self.call(Call::Dump, self.network.hub.dump(after)).await
     }
 
     async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused> {
-        self.call(32, self.network.hub.load(items)).await
+        self.call(Call::Load, self.network.hub.load(items)).await
     }
 
     fn changes(&self) -> Changes {

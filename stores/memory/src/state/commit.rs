@@ -182,7 +182,12 @@ impl State {
                     let first = instance.history_len();
                     instance.push_history(stored(first, batch));
                 }
-                instance.prologue = prologue;
+                // What the turn did not name of the old prologue stays, behind the new one: an event that was carried
+                // over before a suspend, say, is carried on.
+                let left = std::mem::replace(&mut instance.prologue, prologue);
+                let kept =
+                    if moment.defects.broken(Defect::ReplaceForgetsPrologue) { Vec::new() } else { left };
+                instance.prologue.extend(kept);
                 if moment.defects.broken(Defect::MemoryClearedByReplace) {
                     instance.applied = super::applied::Applied::default();
                 }

@@ -2,6 +2,7 @@
 
 use dauer_store::{
     Cause, Class, Create, Created, Delivered, DropReason, Message, Over, Record, Refused, Revision, Start,
+    Status,
 };
 
 use super::State;
@@ -29,7 +30,13 @@ impl State {
             self.count_dropped(DropReason::Repeat, 1);
             return Ok(Created::Repeat(execution));
         }
-        let status = instance.record.status;
+        // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
+        // its parent waits for the answer.
+        let begins = instance.prologue.iter().chain(instance.inbox.iter()).any(|m| opens(m).is_some());
+        let status = match instance.record.status {
+            ended if ended.is_ended() && begins && !self.broken(Defect::ReplaceKeepsInbox) => Status::Pending,
+            status => status,
+        };
         if !reuse.replaceable.contains(&status) && !self.broken(Defect::ExistsIgnored) {
             return Err(Refused::Exists(status));
         }

@@ -96,11 +96,13 @@ impl State {
         Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
     }
 
-    /// Puts an accepted message into the inbox. The instance becomes ready earlier by it, never later.
-    pub(super) fn put(&mut self, message: Message) {
+    /// Puts an accepted message into the inbox. The instance becomes ready earlier by it, never later. A time that has
+    /// passed is the time of arrival: senders' clocks must not decide who waits longest.
+    pub(super) fn put(&mut self, mut message: Message) {
         let id = message.to.clone();
         let sequence = self.next_sequence();
         let moment = self.moment;
+        message.visible_at = message.visible_at.max(moment.now);
         let Some(instance) = self.instances.get_mut(&id) else { return };
         if instance.admits(&message, moment) {
             let earliest =
@@ -114,6 +116,9 @@ impl State {
 
     /// Delivers what loaded instances still had in their outbox; this store itself never has one.
     pub(super) fn relay(&mut self) {
+        if self.broken(Defect::OutboxNotDelivered) {
+            return;
+        }
         for id in std::mem::take(&mut self.to_relay) {
             let outbox = self.instances.get_mut(&id).map(|instance| std::mem::take(&mut instance.outbox));
             for message in outbox.unwrap_or_default() {

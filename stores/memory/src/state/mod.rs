@@ -242,7 +242,8 @@ impl State {
         if let Some(completed) = new.completed {
             self.by_completed.insert((completed, id.clone()));
         }
-        if old.status != instance.record.status || old.execution != instance.record.execution {
+        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
+        if shown(&old) != shown(&instance.record) {
             self.hints.push(Hint::Status(id.clone()));
         }
     }

@@ -67,6 +67,7 @@ fn a_purge_takes_the_tasks_too() {
     let query = block_on(w.hub.query(Query::default())).unwrap();
     let list = block_on(w.hub.list(List::default())).unwrap();
     assert_eq!((query.records.len(), list.ids.len()), (0, 0));
+    assert!(!w.dump().iter().any(|item| matches!(item, DumpItem::Task(_))), "no task without an instance");
 }
 
 #[test]

@@ -21,15 +21,24 @@ fn an_expired_session_that_renews_has_what_nobody_took() {
     with_task(&w, "order");
     w.send(&w.event("order"));
     let session = w.session();
-    let (turn, lease) = (turn_of(&session, "order"), tasks(&session).remove(0));
+    let turn = turn_of(&session, "order");
+    let more = Checkpoint { tasks: vec![w.task(&turn, "ship")], take: 1, then: Then::Keep, ..step(&turn) };
+    let kept = commit(&session, more).unwrap().taken.remove(0);
+    let lease = tasks(&session).remove(0);
     w.clock.advance(LEASE);
     let other = w.session();
-    assert_eq!(tasks(&other).len(), 1, "one of them is taken");
+    let taken = block_on(other.claim_activities(Want { queues: only("pay"), ..want(9) })).unwrap();
+    assert_eq!(taken.len(), 1, "one of them is taken");
     assert_eq!(block_on(session.renew()).unwrap(), [Lost { item: Item::Task(lease.fence.clone()) }]);
     assert_eq!(block_on(session.renew()).unwrap(), [], "told once");
 
-    assert!(turns(&other, want(1)).is_empty(), "the other is held again");
-    commit(&session, step(&turn)).unwrap();
+    w.send(&w.event("order"));
+    assert!(turns(&other, want(1)).is_empty(), "the turn is held again");
+    assert!(tasks(&other).is_empty(), "and so is the other task");
+    let scale = block_on(w.hub.scale()).unwrap();
+    assert_eq!((scale.ready.len(), scale.held[&Kind::Activity]), (0, 2));
+    assert_eq!(turn_of(&session, "order").fence.epoch, turn.fence.epoch);
+    assert_eq!(complete(&session, w.answer(&kept)), Delivered::Applied);
     assert_eq!(complete(&session, w.answer(&lease)), Delivered::Dropped(DropReason::NotHeld));
 }
 
@@ -46,7 +55,7 @@ fn a_session_ended_by_proof_never_acts_again() {
     fenced(block_on(session.renew()));
     fenced(block_on(session.claim_turns(want(1))));
     fenced(block_on(session.load_history(&turn.fence, 0, 1)));
-    fenced(block_on(session.release(vec![release(Item::Turn(turn.fence.clone()))])).remove(0));
+    fenced(block_on(session.release(vec![release(Item::Turn(turn.fence))])).remove(0));
     assert_eq!(complete(&session, w.answer(&lease)), Delivered::Dropped(DropReason::NotHeld));
     fenced(block_on(w.hub.attach(host_of("dead", 7))).map(|_| ()));
 

@@ -39,6 +39,12 @@ pub async fn r02b_commit_compares_the_revision(fixture: &dyn Fixture) {
     w.fenced(session.try_commit(ahead).await, "a commit ahead of the revision");
     let committed = session.commit(Step::of(&turn)).await;
     w.same(&committed.revision, &Revision(3), "a commit adds one to the revision");
+
+    // Two operators look at the same instance; the second to act has not seen what the first did.
+    let amendment = Step::of(&Step::after(&turn));
+    w.ok(w.manage().amend(amendment.clone().into()).await, "amend");
+    let other = amendment.record(|record| record.custom_status = Some("another".into()));
+    w.fenced(w.manage().amend(other.into()).await, "another amendment of the same revision");
 }
 
 /// The epoch grows when an instance changes hands, after a release and after a takeover from a dead session; the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dauer_proto::event;
-use dauer_store::{Encoded, Limit, Message, Refused};
+use dauer_store::{Encoded, Limit, Message, Refused, Reuse};
 
 use crate::run::open;
 use crate::world::World;
@@ -20,6 +20,8 @@ pub async fn r14a_beyond_a_limit_is_refused_by_name(fixture: &dyn Fixture) {
     let bytes = usize::try_from(limits.message_bytes).expect("a message fits into memory");
     let large = Message { event: event_of(bytes + 1), ..w.event_to("order") };
     refused(&w, w.try_send(large).await, limits.message_bytes);
+    let large = Message { event: event_of(bytes + 1), ..w.start_message("large") };
+    refused(&w, w.create(large, Reuse::default()).await, limits.message_bytes);
     let beyond = limits.delay + Duration::from_secs(3600);
     let late = Message { visible_at: w.at(beyond), ..w.event_to("order") };
     let result = w.try_send(late).await;

@@ -74,3 +74,22 @@ pub async fn r06d_a_commit_consumes_what_it_names(fixture: &dyn Fixture) {
     let turn = session.turn().await;
     w.same(&ids(&turn.messages), &vec![one.id], "what was not consumed stays, what was does not");
 }
+
+/// An event that was carried over and not consumed, because the turn ended with a suspend, say, is there in the run after
+/// next too, behind that run's own prologue.
+pub async fn r06e_what_is_left_of_a_prologue_is_carried_on(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("order").await;
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let (start, carried) = (w.start_message("order"), w.event_to("order"));
+    session.commit(Step::of(&turn).continue_as_new(vec![start.clone(), carried.clone()])).await;
+    let turn = session.turn().await;
+    let next = vec![w.start_message("order")];
+    session.commit(Step::of(&turn).consuming(&[start.id]).continue_as_new(next.clone())).await;
+
+    let turn = session.turn().await;
+    let expected = [ids(&next), vec![carried.id]].concat();
+    w.same(&ids(&turn.messages), &expected, "the new prologue, then what is left of the old one");
+}

@@ -7,8 +7,8 @@ use crate::session::{GiveBack, want};
 use crate::world::World;
 use crate::{Call, Fault, Fixture, Step};
 
-/// After `Unknown` the same commit is sent again and answers Committed, whether or not it had been executed; it is
-/// in the history once.
+/// After `Unknown` the same commit or amendment is sent again and answers Committed, whether or not it had been
+/// executed; it is in the history once.
 pub async fn r03a_the_same_commit_again_is_committed(fixture: &dyn Fixture) {
     let w = open!(fixture);
     for (id, fault) in [("done", Fault::UnknownDone), ("lost", Fault::UnknownNotDone)] {
@@ -31,6 +31,12 @@ pub async fn r03a_the_same_commit_again_is_committed(fixture: &dyn Fixture) {
         let leases = [second.taken, session.tasks().await].concat();
         w.same(&leases.len(), &1, "a lease is not lost with an answer");
         session.complete(w.answer(&leases[0])).await;
+
+        let amendment = Checkpoint::from(Step::of(&Step::after(&turn)));
+        let first = w.faulted(Call::Amend, fault, w.manage().amend(amendment.clone())).await;
+        w.check(matches!(first, Err(Refused::Unknown(_))), "the outcome of the first amendment is unknown");
+        let second = w.ok(w.manage().amend(amendment).await, "amend");
+        w.same(&second.revision, &Revision(2), "the same amendment again makes the same revision");
     }
 }
 

@@ -27,4 +27,12 @@ pub async fn r15a_the_stores_clock_goes_on(fixture: &dyn Fixture) {
     w.same(&order.record.times.updated, &committed.now, "the time of the last change is that of the commit");
     w.same(&order.record.times.completed, &Some(committed.now), "the time of the end is that of the commit");
     w.same(&order.history[0].at, &committed.now, "the history has the time of the commit");
+
+    w.advance(minute).await;
+    let later = Step::of(&Step::after(&turn)).ended(Status::Completed);
+    let amended = w.ok(w.manage().amend(later.into()).await, "amend");
+    let stored = w.snapshot().await;
+    let times = stored.instance("order").map(|order| order.record.times.clone()).expect("it has ended");
+    w.same(&times.updated, &amended.now, "a later commit is a change");
+    w.same(&times.completed, &Some(committed.now), "a later commit to the same run does not move its end");
 }

@@ -75,6 +75,7 @@ impl Planned {
         let call = match call {
             Call::Create => Called::Create,
             Call::Send => Called::Send,
+            Call::Amend => Called::Amend,
             Call::ClaimTurns => Called::ClaimTurns,
             Call::CommitTurns => Called::CommitTurns,
             Call::ClaimActivities => Called::ClaimActivities,

@@ -52,10 +52,16 @@ fn time_goes_on_only_when_nothing_can_run() {
         };
         executor.spawn(Owner::OUTSIDE, Box::pin(task));
     }
-    let busy = { let log = Arc::clone(&log); let own = executor.clone(); async move {
-        for _ in 0..100 { give_way().await; }
-        unpoisoned(&log).push(format!("busy at {}", own.now().0 - BEGINNING.0));
-    }};
+    let busy = {
+        let log = Arc::clone(&log);
+        let own = executor.clone();
+        async move {
+            for _ in 0..100 {
+                give_way().await;
+            }
+            unpoisoned(&log).push(format!("busy at {}", own.now().0 - BEGINNING.0));
+        }
+    };
     executor.spawn(Owner::OUTSIDE, Box::pin(busy));
     while executor.now() < BEGINNING.after(Duration::from_millis(500)) || executor.polls_at_this_time() == 0 {
         assert_ne!(executor.step(), Progress::Stuck);

@@ -1,0 +1,286 @@
+//! A hub in virtual time: tokio's paused clock drives hosts and store alike, so that hours pass in no time.
+#![allow(dead_code)] // Each test file uses its own part.
+#![allow(clippy::unwrap_used)] // A test that cannot be set up has failed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::{BoxFuture, FutureExt};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use dauer_core::model::{Queues, Record};
+use dauer_core::send::StartRequest;
+use dauer_core::turn::{Answer, Stalled};
+use dauer_core::{HostId, HubName, InstanceId, Timestamp};
+use dauer_hub::{Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork};
+use dauer_memory::{Call, Clock, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
+use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
+use dauer_store::{Env, Hint, Reuse, TaskLease};
+
+/// A deadline in virtual time that only a broken test reaches.
+pub(crate) const SOON: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The time since the test began.
+pub(crate) struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_000_000).after(self.0.elapsed())
+    }
+}
+
+pub(crate) struct TestEnv {
+    clock: Arc<VirtualClock>,
+    random: AtomicU64,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl TestEnv {
+    /// The host dies: everything it runs stops where it is.
+    pub(crate) fn kill(&self) {
+        self.tasks.lock().unwrap().abort_all();
+    }
+}
+
+impl Env for TestEnv {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(at.since(self.now())).boxed()
+    }
+
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        self.tasks.lock().unwrap().spawn(work);
+    }
+
+    fn random(&self) -> u64 {
+        // The golden ratio walks through all values without a visible pattern.
+        self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+}
+
+/// Counts calls and gives each kind the faults it was told to.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) calls: Mutex<BTreeMap<Call, u32>>,
+    pub(crate) faults: Mutex<BTreeMap<Call, VecDeque<Fault>>>,
+    pub(crate) always: Mutex<BTreeMap<Call, Fault>>,
+    pub(crate) no_hints: bool,
+}
+
+impl Plan {
+    pub(crate) fn count(&self, call: Call) -> u32 {
+        self.calls.lock().unwrap().get(&call).copied().unwrap_or_default()
+    }
+
+    /// The next calls of that kind fail so, one after the other.
+    pub(crate) fn then(&self, call: Call, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.lock().unwrap().entry(call).or_default().extend(faults);
+    }
+}
+
+impl FaultPlan for Plan {
+    fn next(&self, call: Call) -> Fault {
+        *self.calls.lock().unwrap().entry(call).or_default() += 1;
+        let planned = self.faults.lock().unwrap().get_mut(&call).and_then(VecDeque::pop_front);
+        planned.or_else(|| self.always.lock().unwrap().get(&call).copied()).unwrap_or_default()
+    }
+
+    fn hint(&self, _hint: &Hint) -> HintFault {
+        if self.no_hints { HintFault::Drop } else { HintFault::None }
+    }
+}
+
+/// What a test does with a turn or an activity.
+type OnTurn = dyn Fn(&Record) -> Result<(), Stalled> + Send + Sync;
+type OnActivity =
+    dyn Fn(TaskLease) -> BoxFuture<'static, Result<Option<String>, TaskFailureDetails>> + Send + Sync;
+
+/// An executor whose orchestration calls as many activities, one after the other, as its input says.
+pub(crate) struct Chain {
+    on_turn: Box<OnTurn>,
+    on_activity: Box<OnActivity>,
+}
+
+impl Chain {
+    pub(crate) fn new() -> Self {
+        Self {
+            on_turn: Box::new(|_| Ok(())),
+            on_activity: Box::new(|_| async { Ok(Some("1".into())) }.boxed()),
+        }
+    }
+
+    /// Asked before each turn.
+    pub(crate) fn on_turn(
+        self,
+        on_turn: impl Fn(&Record) -> Result<(), Stalled> + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_turn: Box::new(on_turn), ..self }
+    }
+
+    /// Called for each activity.
+    pub(crate) fn on_activity(
+        self,
+        on_activity: impl Fn(TaskLease) -> BoxFuture<'static, Result<Option<String>, TaskFailureDetails>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { on_activity: Box::new(on_activity), ..self }
+    }
+}
+
+#[async_trait]
+impl Executor for Chain {
+    fn queues(&self) -> Queues {
+        Queues::default()
+    }
+
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+        (self.on_turn)(&work.record)?;
+        let Past::History(past) = work.past else { unreachable!("this executor keeps nothing alive") };
+        let all = || past.iter().chain(&work.new);
+        let steps: i32 = all().find_map(input).unwrap().parse().unwrap();
+        let done = i32::try_from(all().filter(|event| is_answer(event)).count()).unwrap();
+        let failed = all().find_map(failure);
+        let next = match failed {
+            Some(failure) => action::complete(done, OrchestrationStatus::Failed, None, Some(failure)),
+            None if done < steps => action::schedule_task(done, "step", None),
+            None => action::complete(done, OrchestrationStatus::Completed, Some(done.to_string()), None),
+        };
+        Ok(TurnDone { answer: Answer { actions: vec![next], ..Answer::default() }, live: None, past })
+    }
+
+    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
+        (self.on_activity)(lease).await
+    }
+}
+
+fn input(event: &HistoryEvent) -> Option<String> {
+    match &event.event_type {
+        Some(EventType::ExecutionStarted(started)) => started.input.clone(),
+        _ => None,
+    }
+}
+
+fn is_answer(event: &HistoryEvent) -> bool {
+    dauer_proto::event::answers(event).is_some()
+}
+
+fn failure(event: &HistoryEvent) -> Option<TaskFailureDetails> {
+    match &event.event_type {
+        Some(EventType::TaskFailed(failed)) => failed.failure_details.clone(),
+        _ => None,
+    }
+}
+
+/// A store with one hub.
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) hub: Arc<MemoryHub>,
+    pub(crate) client: Client,
+    pub(crate) plan: Arc<Plan>,
+    clock: Arc<VirtualClock>,
+    seed: AtomicU64,
+}
+
+/// A host that runs until it is killed.
+pub(crate) struct Running {
+    pub(crate) env: Arc<TestEnv>,
+    pub(crate) id: HostId,
+    life: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) fn kill(&self) {
+        self.life.abort();
+        self.env.kill();
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Plan::default())
+    }
+
+    pub(crate) fn with(plan: Plan) -> Self {
+        let clock = Arc::new(VirtualClock(Instant::now()));
+        let store = MemoryStore::new(clock.clone());
+        let plan = Arc::new(plan);
+        store.set_faults(plan.clone());
+        let hub = store.hub(HubName::default());
+        let env =
+            Arc::new(TestEnv { clock: clock.clone(), random: AtomicU64::new(1), tasks: Mutex::default() });
+        let client = Client::new(hub.clone(), env);
+        Self { store, hub, client, plan, clock, seed: AtomicU64::new(1_000) }
+    }
+
+    pub(crate) fn host(&self, executor: Chain, options: HostOptions) -> Running {
+        let seed = self.seed.fetch_add(1_000, Ordering::Relaxed);
+        let id = HostId::new(format!("host-{seed}")).unwrap();
+        let random = AtomicU64::new(seed);
+        let env = Arc::new(TestEnv { clock: self.clock.clone(), random, tasks: Mutex::default() });
+        let host = Host::new(self.hub.clone(), env.clone(), Arc::new(executor), id.clone()).options(options);
+        let life = tokio::spawn(async move { host.run(futures::future::pending()).await.unwrap() });
+        Running { env, id, life }
+    }
+
+    /// Starts a chain of so many activities.
+    pub(crate) async fn start(&self, name: &str, steps: u32) -> InstanceId {
+        let id = InstanceId::new(name).unwrap();
+        let request =
+            StartRequest { input: Some(steps.to_string()), ..StartRequest::new(id.clone(), "chain") };
+        self.client.start(request, Reuse::default()).await.unwrap();
+        id
+    }
+
+    pub(crate) async fn ended(&self, id: &InstanceId) -> Record {
+        self.client.wait_ended(id, SOON).await.unwrap()
+    }
+
+    pub(crate) async fn until(&self, id: &InstanceId, condition: impl Fn(&Record) -> bool) -> Record {
+        self.client.wait(id, SOON, condition).await.unwrap()
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.0.elapsed()
+    }
+}
+
+impl World {
+    /// Starts an instance that the test's executor recognises by its tag.
+    pub(crate) async fn start_bad(&self, name: &str) -> InstanceId {
+        let id = InstanceId::new(name).unwrap();
+        let tags = [("bad".to_owned(), "yes".to_owned())].into();
+        let request =
+            StartRequest { input: Some("1".into()), tags, ..StartRequest::new(id.clone(), "chain") };
+        self.client.start(request, Reuse::default()).await.unwrap();
+        id
+    }
+
+    /// How many messages the store dropped for that reason.
+    pub(crate) async fn dropped(&self, reason: dauer_store::DropReason) -> u64 {
+        let dump = dauer_store::Manage::dump(&*self.hub, None).await.unwrap();
+        let count = |item| match item {
+            dauer_store::DumpItem::Dropped(found, count) if found == reason => Some(count),
+            _ => None,
+        };
+        dump.items.into_iter().filter_map(count).sum()
+    }
+
+    /// The sessions that the store knows.
+    pub(crate) async fn sessions(&self) -> Vec<dauer_core::SessionId> {
+        let dump = dauer_store::Manage::dump(&*self.hub, None).await.unwrap();
+        let session = |item| match item {
+            dauer_store::DumpItem::Session(session) => Some(session.id),
+            _ => None,
+        };
+        dump.items.into_iter().filter_map(session).collect()
+    }
+}
