@@ -4,7 +4,8 @@ use std::process::Command;
 
 #[test]
 fn the_demo_shows_chain_fan_out_race_and_child() {
-    let output = Command::new(env!("CARGO_BIN_EXE_dauer")).args(["demo", "--store", "memory:"]).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_dauer")).args(["demo", "--store", "memory:"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "nothing went wrong");
@@ -18,7 +19,8 @@ fn the_demo_shows_chain_fan_out_race_and_child() {
 
 #[test]
 fn a_store_that_is_none_is_refused_with_what_to_do() {
-    let output = Command::new(env!("CARGO_BIN_EXE_dauer")).args(["demo", "--store", "redis:"]).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_dauer")).args(["demo", "--store", "redis:"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: 'redis:' names no store; use memory:\n");
     assert!(output.stdout.is_empty());

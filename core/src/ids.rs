@@ -276,7 +276,8 @@ impl Revision {
     }
 }
 
-/// Whose turn it is: grows when an instance changes hands and with every amendment, never by a renewal.
+/// Whose turn it is: grows whenever an instance comes from the store's hands into a session's, and with every
+/// amendment; never by a renewal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 

@@ -7,10 +7,10 @@ use futures::channel::oneshot;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use dauer_core::model::{Completion, Encoded, Kind};
+use dauer_core::model::{Completion, Encoded, Kind, TaskFence};
 use dauer_core::send;
 use dauer_proto::{TaskFailureDetails, event, failure, time};
-use dauer_store::{Cause, Delivered, Hint, Refused, TaskLease};
+use dauer_store::{Cause, Delivered, Hint, Item, Refused, Release, TaskLease};
 
 use crate::demand::Demand;
 use crate::session::{Session, Stop};
@@ -19,9 +19,10 @@ enum Step {
     Woken,
     Claimed(Result<Vec<TaskLease>, Refused>),
     Idle(Option<Duration>),
-    Done(Option<Completion>),
+    Done(Result<Completion, TaskFence>),
     Answered(Vec<(Answer, Result<Delivered, Refused>)>),
     Again(Answer),
+    Released,
     Stopped,
 }
 
@@ -89,9 +90,10 @@ impl Activities {
             Step::Woken => self.demand.wake(),
             Step::Claimed(result) => self.claimed(result),
             Step::Idle(due) => self.idle(due),
-            Step::Done(Some(completion)) => self.ready.push(Answer { completion, attempts: 0 }),
-            // The task that ran it is gone without an answer: the lease will run out and another host tries.
-            Step::Done(None) => self.finished(),
+            Step::Done(Ok(completion)) => self.ready.push(Answer { completion, attempts: 0 }),
+            // What ran it is gone without an answer: someone has to try again.
+            Step::Done(Err(fence)) => self.give_back(fence),
+            Step::Released => self.finished(),
             Step::Answered(results) => {
                 for (answer, result) in results {
                     self.answered(answer, &result);
@@ -104,7 +106,15 @@ impl Activities {
 
     fn finished(&mut self) {
         self.in_flight -= 1;
-        self.demand.ask();
+        self.demand.room();
+    }
+
+    /// Gives a task back as failed; it stays counted as in flight until the store has it.
+    fn give_back(&mut self, fence: TaskFence) {
+        let session = Arc::clone(&self.session);
+        let delay = session.retry_delay(1);
+        let release = Release { item: Item::Task(fence), delay, trouble: None, failed: true };
+        self.steps.push(async move { session.give_back(release).await }.map(|()| Step::Released).boxed());
     }
 
     fn claimed(&mut self, result: Result<Vec<TaskLease>, Refused>) {
@@ -138,6 +148,7 @@ impl Activities {
     /// Runs a task beside this loop, so that a busy activity does not hold up the others.
     fn begin(&mut self, lease: TaskLease) {
         let (done, result) = oneshot::channel();
+        let fence = lease.fence.clone();
         let session = Arc::clone(&self.session);
         self.session.env.spawn(
             async move {
@@ -147,7 +158,7 @@ impl Activities {
             }
             .boxed(),
         );
-        self.steps.push(result.map(|completion| Step::Done(completion.ok())).boxed());
+        self.steps.push(result.map(|completion| Step::Done(completion.map_err(|_| fence))).boxed());
     }
 
     fn answered(&mut self, answer: Answer, result: &Result<Delivered, Refused>) {
@@ -170,8 +181,8 @@ impl Activities {
                 self.ready.push(Answer { completion, attempts: 1 });
             }
             Err(refused) => {
-                tracing::error!(error = %refused, "the answer of an activity was refused; its lease will run out");
-                self.finished();
+                tracing::error!(error = %refused, "the answer of an activity was refused; it is tried again");
+                self.give_back(answer.completion.fence);
             }
         }
     }
@@ -212,7 +223,12 @@ async fn claim(session: Arc<Session>, free: usize) -> Step {
     if !session.may_claim() {
         return Step::Claimed(Err(Refused::NotExecuted(Cause::new("the session could not be renewed"))));
     }
-    Step::Claimed(session.work.claim_activities(session.want(free)).await)
+    let claimed = session.work.claim_activities(session.want(free)).await;
+    if matches!(claimed, Err(Refused::NotExecuted(_))) {
+        // The store may hold the session for expired, after a jump of its clock, say: a renewal mends that.
+        session.renew().await;
+    }
+    Step::Claimed(claimed)
 }
 
 async fn answer(session: Arc<Session>, batch: Vec<Answer>) -> Step {

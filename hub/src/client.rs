@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::future::{Either, select};
+use futures::future::select;
 
 use dauer_core::InstanceId;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
-use dauer_store::{Create, Created, Delivered, Env, Hint, Manage, Message, Refused, Reuse};
+use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
+
+use crate::watch::Watch;
 
 /// A client's call that did not succeed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -43,12 +44,13 @@ const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
 pub struct Client {
     hub: Arc<dyn Manage>,
     env: Arc<dyn Env>,
+    watch: Arc<Watch>,
 }
 
 impl Client {
     /// A client of that hub.
     pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>) -> Self {
-        Self { hub, env }
+        Self { hub, env, watch: Arc::default() }
     }
 
     /// The hub, for what this client does not wrap.
@@ -190,9 +192,9 @@ impl Client {
         condition: impl Fn(&Record) -> bool,
     ) -> Result<Record, ClientError> {
         let deadline = self.env.now().after(timeout);
-        // Subscribed before the first look: a change in between leaves a hint behind.
-        let mut changes = self.hub.changes();
         loop {
+            // Registered before the look: a change in between is not missed.
+            let changed = self.watch.changed(instance, &self.hub, &*self.env);
             let record = self.get(instance).await?;
             if let Some(record) = &record
                 && condition(record)
@@ -204,19 +206,7 @@ impl Client {
                 return Err(if absent { ClientError::Absent(id) } else { ClientError::TimedOut(id) });
             }
             let poll = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_POLL)));
-            let hinted = async {
-                while let Some(hint) = changes.next().await {
-                    if matches!(&hint, Hint::Status(changed) if changed == instance) {
-                        return;
-                    }
-                }
-                // The store is gone; only the poll is left.
-                futures::future::pending::<()>().await;
-            };
-            futures::pin_mut!(hinted);
-            match select(hinted, poll).await {
-                Either::Left(_) | Either::Right(_) => {}
-            }
+            select(changed, poll).await;
         }
     }
 }

@@ -9,17 +9,22 @@ use dauer_core::Timestamp;
 
 use crate::session::Session;
 
+/// How many times in a row a host that found nothing still believes the time it is told.
+const DUE_TRUSTED: u32 = 8;
+
 /// Whether a claim is wanted, under way, or put off.
 pub(crate) struct Demand {
     wanted: bool,
     claiming: bool,
     sleeping_until: Option<Timestamp>,
     fruitless: u32,
+    /// There was no room for more when last looked at.
+    full: bool,
 }
 
 impl Demand {
     pub(crate) fn new() -> Self {
-        Self { wanted: true, claiming: false, sleeping_until: None, fruitless: 0 }
+        Self { wanted: true, claiming: false, sleeping_until: None, fruitless: 0, full: false }
     }
 
     /// Something may be ready.
@@ -28,9 +33,10 @@ impl Demand {
         self.fruitless = 0;
     }
 
-    /// Time has come to look, or room has become free.
-    pub(crate) fn ask(&mut self) {
-        self.wanted = true;
+    /// Room has become free: what was not taken for lack of it may be waiting.
+    pub(crate) fn room(&mut self) {
+        self.wanted |= self.full;
+        self.full = false;
     }
 
     /// A sleep has ended.
@@ -41,6 +47,7 @@ impl Demand {
 
     /// Whether to claim now; the caller does if so.
     pub(crate) fn begin(&mut self, room: bool) -> bool {
+        self.full |= !room;
         let begin = self.wanted && !self.claiming && room;
         if begin {
             self.wanted = false;
@@ -66,7 +73,11 @@ impl Demand {
     ) -> Option<BoxFuture<'static, ()>> {
         self.fruitless += 1;
         let poll = session.retry_delay(self.fruitless).min(session.options.poll_max);
-        let wait = due.map_or(poll, |due| due.min(poll.max(session.options.retry_delay_min)));
+        // What is due by time is there at that time. Where it was not, time and again, the store's clock does not
+        // move as this host's does, and asking at every tick would be a busy loop.
+        let trusted = self.fruitless <= DUE_TRUSTED;
+        let wait =
+            due.filter(|due| trusted || *due > poll).map_or(poll, |due| due.min(session.options.poll_max));
         let until = session.env.now().after(wait);
         if self.sleeping_until.is_some_and(|earlier| earlier <= until) {
             return None;

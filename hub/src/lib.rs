@@ -18,6 +18,7 @@ mod renewal;
 mod session;
 mod turn;
 mod turns;
+mod watch;
 
 pub use client::{Client, ClientError};
 pub use executor::{Executor, Live, Past, TurnDone, TurnWork};

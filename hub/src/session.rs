@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, Shared};
 
 use dauer_core::Timestamp;
 use dauer_core::model::Tags;
-use dauer_store::{Env, Want, Work};
+use dauer_store::{Env, Refused, Release, Want, Work};
 
 use crate::executor::Executor;
 use crate::options::HostOptions;
@@ -37,9 +37,27 @@ impl Session {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// The session was opened or renewed by a call that began at that time.
-    pub(crate) fn renewed(&self, at: Timestamp) {
-        self.renewed_at.store(at.0, Ordering::Relaxed);
+    /// Renews the session and all it holds; whether that succeeded.
+    pub(crate) async fn renew(&self) -> bool {
+        let began = self.env.now();
+        match self.work.renew().await {
+            Ok(lost) => {
+                self.renewed_at.store(began.0, Ordering::Relaxed);
+                if !lost.is_empty() {
+                    tracing::warn!(items = lost.len(), "items were taken over by another host");
+                }
+                true
+            }
+            Err(Refused::Fenced) => {
+                tracing::warn!("the session has ended; a new one is opened");
+                self.end();
+                false
+            }
+            Err(refused) => {
+                tracing::warn!(error = %refused, "the session could not be renewed; trying again");
+                false
+            }
+        }
     }
 
     /// Whether the lease still runs by this host's clock. A host that cannot renew takes no more work: it would only
@@ -51,6 +69,19 @@ impl Session {
 
     pub(crate) fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.env.sleep_until(self.env.now().after(duration))
+    }
+
+    /// Gives an item back. As long as the session lives, whatever it holds is renewed with it, so this is tried until
+    /// the store has answered, or the session is over.
+    pub(crate) async fn give_back(&self, release: Release) {
+        for attempts in 1.. {
+            let result = self.work.release(vec![release.clone()]).await.pop();
+            let again = matches!(result, Some(Err(Refused::NotExecuted(_) | Refused::Unknown(_))));
+            if !again || self.is_over() {
+                return;
+            }
+            self.sleep(self.retry_delay(attempts).min(self.options.poll_max)).await;
+        }
     }
 
     /// A claim of at most so many items that this host can execute.

@@ -11,7 +11,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use dauer_core::InstanceId;
-use dauer_core::model::{Checkpoint, History, Kind, Then, Trouble, TroubleKind};
+use dauer_core::model::{Checkpoint, History, Kind, Status, Then, Trouble, TroubleKind};
 use dauer_core::turn::Stalled;
 use dauer_store::{Cause, ClaimedTurn, Committed, Fence, Hint, Item, Record, Refused, Release};
 
@@ -22,13 +22,21 @@ use crate::turn::{self, Prepared, Setback};
 
 /// A turn whose checkpoint waits for the store's word.
 struct Pending {
+    ticket: Ticket,
     prepared: Prepared,
     /// The store once did not know the outcome; what is cached of the instance is dropped in the end.
     unknown: bool,
     attempts: u32,
-    /// Which retry this is, in [`Turns::doubtful`]; 0 before the first.
-    ticket: u64,
 }
+
+impl Pending {
+    fn instance(&self) -> &InstanceId {
+        &self.prepared.checkpoint.fence.instance
+    }
+}
+
+/// One claim of one instance, from the moment it is handed out until this host is done with it.
+type Ticket = u64;
 
 enum Step {
     Hinted,
@@ -36,15 +44,15 @@ enum Step {
     Claimed(Result<Vec<ClaimedTurn>, Refused>),
     Idle(Option<Duration>),
     Turned {
+        ticket: Ticket,
         fence: Fence,
         record: Box<Record>,
-        more: bool,
         suspect: bool,
         result: Box<Result<Prepared, Setback>>,
     },
     Committed(Vec<(Pending, Result<Committed, Refused>)>),
     Again(Box<Pending>),
-    Released,
+    Released(InstanceId, Ticket),
     Stopped,
 }
 
@@ -53,13 +61,13 @@ struct Turns {
     cache: Cache,
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
     ready: Vec<Pending>,
-    suspects: VecDeque<ClaimedTurn>,
+    suspects: VecDeque<(Ticket, ClaimedTurn)>,
     suspect_runs: bool,
-    /// Instances whose last commit is to be sent again. A new claim of one settles the matter: what the old commit
-    /// did is in the claimed record, and the retry is dropped, so that at most one commit per instance is in flight.
-    doubtful: BTreeMap<InstanceId, u64>,
-    tickets: u64,
-    in_flight: usize,
+    /// The instances in flight, each with its current claim. A later claim of the same instance settles whatever the
+    /// earlier one was still waiting for: what became of it is in the claimed record. Every step of an earlier claim
+    /// is ignored, so that at most one commit per instance is in flight (rule 3).
+    current: BTreeMap<InstanceId, Ticket>,
+    tickets: Ticket,
     demand: Demand,
     stopping: bool,
 }
@@ -74,9 +82,8 @@ pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
         ready: Vec::new(),
         suspects: VecDeque::new(),
         suspect_runs: false,
-        doubtful: BTreeMap::new(),
+        current: BTreeMap::new(),
         tickets: 0,
-        in_flight: 0,
         demand: Demand::new(),
         stopping: false,
         session,
@@ -105,25 +112,38 @@ pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
 
 impl Turns {
     fn is_done(&self) -> bool {
-        self.session.is_over() || self.stopping && self.in_flight == 0 && self.ready.is_empty()
+        self.session.is_over() || self.stopping && self.current.is_empty()
     }
 
     fn begin_what_can(&mut self) {
-        if !self.ready.is_empty() {
-            let batch = std::mem::take(&mut self.ready);
+        let ready = std::mem::take(&mut self.ready);
+        let batch: Vec<_> = ready.into_iter().filter(|p| self.is_current(p.instance(), p.ticket)).collect();
+        if !batch.is_empty() {
             let session = Arc::clone(&self.session);
             self.steps.push(commit(session, batch).boxed());
         }
-        if !self.suspect_runs
-            && let Some(claimed) = self.suspects.pop_front()
+        while !self.suspect_runs
+            && let Some((ticket, claimed)) = self.suspects.pop_front()
         {
-            self.suspect_runs = true;
-            self.begin(claimed, true);
+            if self.is_current(&claimed.fence.instance, ticket) {
+                self.suspect_runs = true;
+                self.begin(ticket, claimed, true);
+            }
         }
-        let free = self.session.options.turns_max.saturating_sub(self.in_flight);
+        let free = self.session.options.turns_max.saturating_sub(self.current.len());
         if self.demand.begin(!self.stopping && free > 0) {
             self.steps.push(claim(Arc::clone(&self.session), free).boxed());
         }
+    }
+
+    fn is_current(&self, instance: &InstanceId, ticket: Ticket) -> bool {
+        self.current.get(instance) == Some(&ticket)
+    }
+
+    /// This host is done with a claim.
+    fn finish(&mut self, instance: &InstanceId) {
+        self.current.remove(instance);
+        self.demand.room();
     }
 
     fn take(&mut self, step: Step) {
@@ -132,25 +152,29 @@ impl Turns {
             Step::Woken => self.demand.wake(),
             Step::Claimed(result) => self.claimed(result),
             Step::Idle(due) => self.idle(due),
-            Step::Turned { fence, record, more, suspect, result } => {
+            Step::Turned { ticket, fence, record, suspect, result } => {
                 if suspect {
                     self.suspect_runs = false;
                 }
-                match *result {
-                    Ok(prepared) => self.prepared(prepared, more),
-                    Err(setback) => self.setback(fence, &record, setback),
+                if self.is_current(&fence.instance, ticket) {
+                    match *result {
+                        Ok(prepared) => self.prepared(ticket, prepared),
+                        Err(setback) => self.setback(ticket, fence, &record, setback),
+                    }
                 }
             }
             Step::Committed(results) => {
                 for (pending, result) in results {
-                    self.committed(pending, result);
+                    if self.is_current(pending.instance(), pending.ticket) {
+                        self.committed(pending, result);
+                    }
                 }
             }
-            Step::Again(pending) if self.is_settled(&pending) => {}
             Step::Again(pending) => self.ready.push(*pending),
-            Step::Released => {
-                self.in_flight -= 1;
-                self.demand.ask();
+            Step::Released(instance, ticket) => {
+                if self.is_current(&instance, ticket) {
+                    self.finish(&instance);
+                }
             }
             Step::Stopped => self.stopping = true,
         }
@@ -162,13 +186,12 @@ impl Turns {
             Ok(claimed) if claimed.is_empty() => self.ask_when(),
             Ok(claimed) => {
                 for claimed in claimed {
-                    if self.doubtful.remove(&claimed.fence.instance).is_none() {
-                        self.in_flight += 1;
-                    }
+                    self.tickets += 1;
+                    self.current.insert(claimed.fence.instance.clone(), self.tickets);
                     if claimed.record.attempts >= self.session.options.suspect_attempts {
-                        self.suspects.push_back(claimed);
+                        self.suspects.push_back((self.tickets, claimed));
                     } else {
-                        self.begin(claimed, false);
+                        self.begin(self.tickets, claimed, false);
                     }
                 }
             }
@@ -192,99 +215,74 @@ impl Turns {
         self.steps.extend(sleep.map(|sleep| sleep.map(|()| Step::Woken).boxed()));
     }
 
-    fn begin(&mut self, claimed: ClaimedTurn, suspect: bool) {
+    fn begin(&mut self, ticket: Ticket, claimed: ClaimedTurn, suspect: bool) {
         let cached = self.cache.take(&claimed.fence.instance, &claimed.record);
         let session = Arc::clone(&self.session);
-        let (fence, record, more) = (claimed.fence.clone(), Box::new(claimed.record.clone()), claimed.more);
+        let (fence, record) = (claimed.fence.clone(), Box::new(claimed.record.clone()));
         let turn = async move {
             let result = Box::new(turn::take(&session, claimed, cached).await);
-            Step::Turned { fence, record, more, suspect, result }
+            Step::Turned { ticket, fence, record, suspect, result }
         };
         self.steps.push(turn.boxed());
     }
 
-    fn prepared(&mut self, mut prepared: Prepared, more: bool) {
-        let continued = matches!(prepared.checkpoint.history, History::Replace { ref prologue, .. } if !prologue.is_empty());
-        if more || continued {
+    fn prepared(&mut self, ticket: Ticket, mut prepared: Prepared) {
+        // The next run begins with its prologue, which is there: the session goes on with it. All else that may wait
+        // is claimed again, by whoever has room.
+        let next_run =
+            matches!(&prepared.checkpoint.history, History::Replace { prologue, .. } if !prologue.is_empty());
+        if next_run && prepared.checkpoint.record.status == Status::Running {
             prepared.checkpoint.then = Then::Keep;
         }
-        self.ready.push(Pending { prepared, unknown: false, attempts: 0, ticket: 0 });
+        self.ready.push(Pending { ticket, prepared, unknown: false, attempts: 0 });
     }
 
     fn committed(&mut self, pending: Pending, result: Result<Committed, Refused>) {
-        if self.is_settled(&pending) {
-            return;
-        }
-        let instance = pending.prepared.checkpoint.fence.instance.clone();
-        self.doubtful.remove(&instance);
         match result {
             Ok(committed) => self.continued(pending, committed),
             Err(Refused::Fenced) => {
+                let instance = pending.instance();
                 tracing::warn!(%instance, "a turn was fenced: another host has the instance");
-                self.in_flight -= 1;
-                self.demand.ask();
+                self.finish(&instance.clone());
             }
             Err(refused @ (Refused::Unknown(_) | Refused::NotExecuted(_))) => {
                 // The same again: the store answers whether it had happened (rule 3).
                 let unknown = pending.unknown || matches!(refused, Refused::Unknown(_));
                 let attempts = pending.attempts + 1;
                 let delay = self.session.retry_delay(attempts).min(self.session.options.poll_max);
-                self.tickets += 1;
-                self.doubtful.insert(instance, self.tickets);
-                let again = Box::new(Pending { unknown, attempts, ticket: self.tickets, ..pending });
+                let again = Box::new(Pending { unknown, attempts, ..pending });
                 self.steps.push(self.session.sleep(delay).map(|()| Step::Again(again)).boxed());
             }
             Err(refused) => {
-                let Checkpoint { fence, record, .. } = pending.prepared.checkpoint;
                 let kind = match refused {
                     Refused::TooLarge(_) => TroubleKind::TooLarge,
                     _ => TroubleKind::Undecodable,
                 };
-                self.setback(fence, &record, Setback::Stalled(Stalled::new(kind, refused.to_string())));
+                let setback = Setback::Stalled(Stalled::new(kind, refused.to_string()));
+                let Checkpoint { fence, record, .. } = pending.prepared.checkpoint;
+                self.setback(pending.ticket, fence, &record, setback);
             }
         }
-    }
-
-    /// Whether a claim has settled what this retry was to find out.
-    fn is_settled(&self, pending: &Pending) -> bool {
-        let instance = &pending.prepared.checkpoint.fence.instance;
-        pending.ticket > 0 && self.doubtful.get(instance) != Some(&pending.ticket)
     }
 
     fn continued(&mut self, pending: Pending, committed: Committed) {
-        let Pending { prepared: Prepared { checkpoint, entry }, unknown, .. } = pending;
-        let Checkpoint { fence, mut record, then, history, .. } = checkpoint;
-        let kept = then == Then::Keep;
-        let entry = entry.filter(|_| !unknown);
-        if !kept {
-            self.in_flight -= 1;
-            if let Some(entry) = entry {
-                self.cache.put(fence.instance, entry);
-            }
-            return;
-        }
-        record.revision = committed.revision;
-        record.times.updated = committed.now;
-        grown(&mut record, &history);
-        let fence = Fence { execution: record.execution, revision: committed.revision, ..fence };
-        if let Some(entry) = entry {
+        let Pending { ticket, prepared: Prepared { checkpoint, entry }, unknown, .. } = pending;
+        let Checkpoint { fence, mut record, .. } = checkpoint;
+        if let Some(entry) = entry.filter(|_| !unknown) {
             self.cache.put(fence.instance.clone(), entry);
         }
-        let Committed { arrived: messages, now, .. } = committed;
+        let Committed { revision, arrived: messages, now, .. } = committed;
         if messages.is_empty() {
-            // What was there is not for now (the instance was suspended, say): anyone may have it when it is.
-            self.give_back(Release {
-                item: Item::Turn(fence),
-                delay: Duration::ZERO,
-                trouble: None,
-                failed: false,
-            });
-            return;
+            return self.finish(&fence.instance);
         }
-        self.begin(ClaimedTurn { fence, record, messages, more: false, history: None, now }, false);
+        record.revision = revision;
+        record.times.updated = now;
+        let fence = Fence { execution: record.execution, revision, ..fence };
+        let claimed = ClaimedTurn { fence, record, messages, more: false, history: None, now };
+        self.begin(ticket, claimed, false);
     }
 
-    fn setback(&mut self, fence: Fence, record: &Record, setback: Setback) {
+    fn setback(&mut self, ticket: Ticket, fence: Fence, record: &Record, setback: Setback) {
         let stalled = match setback {
             Setback::Stalled(stalled) => stalled,
             Setback::Refused(refused @ Refused::Corrupt(_)) => {
@@ -293,41 +291,28 @@ impl Turns {
             Setback::Refused(refused) => {
                 // The store is in trouble, not the instance: give it back without blame.
                 tracing::warn!(instance = %fence.instance, error = %refused, "a history could not be loaded");
-                return self.release(fence, None);
+                return self.release(ticket, fence, None);
             }
         };
         let Stalled { kind, reason } = stalled;
         tracing::warn!(instance = %fence.instance, ?kind, %reason, "a turn is stalled; it is tried again");
         let attempts = record.attempts + 1;
-        self.release(fence, Some(Trouble { kind, reason, since: self.session.env.now(), attempts }));
+        let trouble = Trouble { kind, reason, since: self.session.env.now(), attempts };
+        self.release(ticket, fence, Some(trouble));
     }
 
-    fn release(&mut self, fence: Fence, trouble: Option<Trouble>) {
+    fn release(&mut self, ticket: Ticket, fence: Fence, trouble: Option<Trouble>) {
         self.cache.forget(&fence.instance);
         let attempts = trouble.as_ref().map_or(1, |trouble| trouble.attempts);
         let delay = self.session.retry_delay(attempts);
         let failed = trouble.is_some();
-        self.give_back(Release { item: Item::Turn(fence), delay, trouble, failed });
-    }
-
-    fn give_back(&mut self, release: Release) {
-        let session = Arc::clone(&self.session);
-        self.steps.push(give_back(session, release).map(|()| Step::Released).boxed());
-    }
-}
-
-/// The record a kept instance goes on with; the store has set the same.
-fn grown(record: &mut Record, history: &History) {
-    let batches = match history {
-        History::Append(batch) => std::slice::from_ref(batch),
-        History::Replace { batches, .. } => {
-            (record.history_len, record.history_bytes) = (0, 0);
-            batches.as_slice()
-        }
-    };
-    for batch in batches {
-        record.history_len += batch.count;
-        record.history_bytes += batch.events.len() as u64;
+        let (session, instance) = (Arc::clone(&self.session), fence.instance.clone());
+        let release = Release { item: Item::Turn(fence), delay, trouble, failed };
+        let released = async move {
+            session.give_back(release).await;
+            Step::Released(instance, ticket)
+        };
+        self.steps.push(released.boxed());
     }
 }
 
@@ -335,24 +320,16 @@ async fn claim(session: Arc<Session>, free: usize) -> Step {
     if !session.may_claim() {
         return Step::Claimed(Err(Refused::NotExecuted(Cause::new("the session could not be renewed"))));
     }
-    Step::Claimed(session.work.claim_turns(session.want(free)).await)
+    let claimed = session.work.claim_turns(session.want(free)).await;
+    if matches!(claimed, Err(Refused::NotExecuted(_))) {
+        // The store may hold the session for expired, after a jump of its clock, say: a renewal mends that.
+        session.renew().await;
+    }
+    Step::Claimed(claimed)
 }
 
 async fn commit(session: Arc<Session>, batch: Vec<Pending>) -> Step {
     let checkpoints = batch.iter().map(|pending| pending.prepared.checkpoint.clone()).collect();
     let results = session.work.commit_turns(checkpoints).await;
     Step::Committed(batch.into_iter().zip(results).collect())
-}
-
-/// Gives an item back; if the store does not take it, the end of the session will.
-async fn give_back(session: Arc<Session>, release: Release) {
-    for attempts in 1..=3 {
-        let results = session.work.release(vec![release.clone()]).await;
-        match results.into_iter().next() {
-            Some(Err(Refused::NotExecuted(_) | Refused::Unknown(_))) => {
-                session.sleep(session.retry_delay(attempts)).await;
-            }
-            _ => return,
-        }
-    }
 }

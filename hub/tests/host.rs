@@ -1,5 +1,7 @@
 //! A host's life in virtual time: claims, cache, renewal, back-off, takeover, trouble.
 
+#![allow(clippy::unwrap_used)] // Also in what the tests share.
+
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

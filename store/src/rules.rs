@@ -81,11 +81,14 @@
 //!
 //! What a session holds nobody else gets, until the session ends: by `detach`, by expiry on the store's clock, or by
 //! `end_session`. One renewal keeps all it holds, under unchanged fences, and tells what was lost. Expiry alone refuses
-//! nothing: as long as nobody has taken an item over, its holder may still commit or complete it.
+//! nothing that is held: as long as nobody has taken an item over, its holder may still commit or complete it. But a
+//! session that has expired must renew before it claims more, or two of them would take everything from each other. What
+//! a session gave back and claims again has a new epoch: whatever it still sends for the first claim does not pass.
 //!
 //! *Checked by* `r08a_what_is_held_is_not_claimable`, `r08b_expiry_alone_refuses_nothing`,
 //! `r08c_a_renewal_keeps_everything`, `r08d_a_renewal_tells_what_was_lost`, `r08e_detach_gives_everything_back`,
-//! `r08f_the_proof_of_death_ends_a_session`.
+//! `r08f_the_proof_of_death_ends_a_session`, `r08g_what_was_given_back_is_claimed_anew`,
+//! `r08h_an_expired_session_renews_before_it_claims`.
 //!
 //! # 9. Attempts
 //!

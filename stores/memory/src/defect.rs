@@ -91,6 +91,10 @@ defects! {
     ClaimHeld,
     /// Taking over from a dead session does not raise the epoch.
     TakeoverKeepsEpoch,
+    /// A session that takes an instance or task again that it gave back does so under the old epoch.
+    ReclaimKeepsEpoch,
+    /// A session that has expired claims without renewing.
+    ExpiredClaims,
     /// A commit is refused as soon as its session has expired.
     ExpiryRefuses,
     /// A renewal raises the epochs of what is held.

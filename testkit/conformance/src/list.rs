@@ -71,6 +71,8 @@ macro_rules! each_rule {
                 r08d_a_renewal_tells_what_was_lost
                 r08e_detach_gives_everything_back
                 r08f_the_proof_of_death_ends_a_session
+                r08g_what_was_given_back_is_claimed_anew
+                r08h_an_expired_session_renews_before_it_claims
             }
             9 attempts {
                 r09a_a_takeover_counts_as_an_attempt

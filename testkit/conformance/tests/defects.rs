@@ -56,6 +56,8 @@ const EXPECTED: &[(Defect, &str)] = &[
     (DetachKeeps, "r08e_detach_gives_everything_back"),
     (EndSessionIgnored, "r08f_the_proof_of_death_ends_a_session"),
     (EndSessionUncounted, "r08f_the_proof_of_death_ends_a_session"),
+    (ReclaimKeepsEpoch, "r08g_what_was_given_back_is_claimed_anew"),
+    (ExpiredClaims, "r08h_an_expired_session_renews_before_it_claims"),
     (TakeoverUncounted, "r09a_a_takeover_counts_as_an_attempt"),
     (ReleaseUncounted, "r09b_a_failed_release_counts_as_an_attempt"),
     (PlainReleaseCounts, "r09c_a_plain_release_counts_nothing"),

@@ -86,14 +86,14 @@ impl Clients {
         self.sleep(random.duration(Duration::from_secs(5))).await;
         let mut beside: Vec<BoxFuture<'_, ()>> = Vec::new();
         for demand in case.program.demands(&case.id) {
-            let random = Random::new(random.next());
+            let random = Random::new(random.bits());
             beside.push(self.raise_all(&case, demand, random).boxed());
         }
         if case.terminated {
             beside.push(self.terminate(&case, random.duration(Duration::from_secs(20))).boxed());
         }
         if case.suspended {
-            beside.push(self.suspend(&case, Random::new(random.next())).boxed());
+            beside.push(self.suspend(&case, Random::new(random.bits())).boxed());
         }
         let main = async {
             self.start(&case, &mut random).await;

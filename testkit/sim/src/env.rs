@@ -50,6 +50,6 @@ impl Env for SimEnv {
     }
 
     fn random(&self) -> u64 {
-        unpoisoned(&self.random).next()
+        unpoisoned(&self.random).bits()
     }
 }

@@ -37,6 +37,9 @@ pub struct Rates {
     pub crash: u32,
     /// Calls at whose edges others run first.
     pub give_way: u32,
+    /// Calls that take a few milliseconds on their way, also after the chaos: without any, hosts that take something
+    /// from each other would do so for ever in no time.
+    pub linger: u32,
     /// The longest delay of a call.
     pub delay_max: Duration,
 }
@@ -91,6 +94,7 @@ impl Swarm {
             hint_late: rate(&[500, 2_000, 5_000]),
             crash: rate(&[10, 30, 100]),
             give_way: random.pick(&[0, 2_000, 10_000]),
+            linger: random.pick(&[500, 1_500, 4_000]),
             delay_max: Duration::from_millis(random.pick(&[50, 1_000, 10_000, 40_000])),
         };
         let deeds = Deed::ALL.into_iter().filter(|_| random.chance(5_000)).collect();
@@ -105,7 +109,8 @@ impl Swarm {
     /// No faults at all.
     #[must_use]
     pub fn calm() -> Self {
-        Self { rates: Rates::default(), deeds: Vec::new(), deed_pause: Duration::MAX, chaos: Duration::ZERO }
+        let rates = Rates { linger: 1_500, ..Rates::default() };
+        Self { rates, deeds: Vec::new(), deed_pause: Duration::MAX, chaos: Duration::ZERO }
     }
 }
 
@@ -135,6 +140,7 @@ pub(crate) struct Plan {
 pub(crate) enum Edge {
     Smooth,
     GiveWay,
+    Linger(u64),
     Crash,
 }
 
@@ -174,6 +180,8 @@ impl Plan {
         let mut random = unpoisoned(&self.random);
         if mortal && !self.is_healed() && random.chance(self.rates.crash) {
             Edge::Crash
+        } else if random.chance(self.rates.linger) {
+            Edge::Linger(random.between(1, 3))
         } else if random.chance(self.rates.give_way) {
             Edge::GiveWay
         } else {

@@ -42,7 +42,7 @@ pub enum Seen {
     Value(i64),
     /// The activity failed with a message.
     Refused(String),
-    /// All that came of a fan-out, in the order of the calls.
+    /// All that came of what was done at once, in the order of the calls.
     All(Vec<Seen>),
     /// The timer won the race.
     Timer,
@@ -98,18 +98,23 @@ async fn take(context: &OrchestrationContext, step: &Step, round: u32, at: usize
             Seen::All(results.into_iter().map(called).collect::<Result<_>>()?)
         }
         Step::Race(millis, rival) => race(context, Duration::from_millis(*millis), rival).await?,
-        Step::Child(program) => {
-            let id = child_id(context.instance(), round, at)
-                .ok_or_else(|| Error::fatal("the child's id is too long"))?;
-            let input = Input::first(program.clone());
-            match context.call_orchestration(PROGRAM, &input).instance(&id).await {
-                Ok(seen) => Seen::Child(seen),
-                Err(CallError::Failed(failure)) => Seen::Failed(failure.message),
-                Err(error) => return Err(error.into()),
-            }
+        Step::Children(programs) => {
+            let children = programs.iter().enumerate().map(|(number, program)| {
+                let id = child_id(context.instance(), round, at, number);
+                async move {
+                    let id = id.ok_or_else(|| Error::fatal("the child's id is too long"))?;
+                    let input = Input::first(program.clone());
+                    match context.call_orchestration(PROGRAM, &input).instance(&id).await {
+                        Ok(seen) => Ok(Seen::Child(seen)),
+                        Err(CallError::Failed(failure)) => Ok(Seen::Failed(failure.message)),
+                        Err(error) => Err(error.into()),
+                    }
+                }
+            });
+            Seen::All(join_all(children).await.into_iter().collect::<Result<_>>()?)
         }
-        Step::Sleep(millis) => {
-            context.sleep(Duration::from_millis(*millis)).await;
+        Step::Sleep(timers) => {
+            join_all(timers.iter().map(|millis| context.sleep(Duration::from_millis(*millis)))).await;
             Seen::Slept
         }
         Step::Wait(event) => Seen::Event(context.event(event_name(*event)).await?),

@@ -4,10 +4,11 @@
 //! in one poll, so what changed in between is this commit's doing, whatever its caller is told, and whether or not
 //! the caller lives to hear it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use dauer_audit::{Commit, CommitJournal, Snapshot};
 use dauer_memory::MemoryHub;
@@ -55,18 +56,33 @@ impl Journal {
     /// Lets a call of commits happen and writes down what it did.
     pub(crate) async fn watch(&self, batch: &[Checkpoint], call: impl Future<Output = Results>) -> Results {
         let ids: Vec<InstanceId> = batch.iter().map(|checkpoint| checkpoint.fence.instance.clone()).collect();
+        // Rule 3 allows one at a time.
+        if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
+            let what = format!("rule 3: a host sent two commits of one instance at once: {ids:?}");
+            unpoisoned(&self.state).violations.push(what);
+        }
         let mut call = pin!(call);
         poll_fn(|context| {
             let before = self.look(ids.clone());
             let polled = call.as_mut().poll(context);
             let after = self.look(ids.clone());
             let mut state = unpoisoned(&self.state);
-            for (checkpoint, pair) in batch.iter().zip(before.iter().zip(&after)) {
-                if let (Some(before), Some(after)) = pair
+            for (at, checkpoint) in batch.iter().enumerate() {
+                if let (Some(Some(before)), Some(Some(after))) = (before.get(at), after.get(at))
                     && before.1.revision < after.1.revision
+                    && is_author(batch, at, &before.0)
                 {
                     self.note(checkpoint, &after.1);
                     state.compare(checkpoint, before, after);
+                    if let Poll::Ready(results) = &polled
+                        && let Some(Err(refused @ (Refused::Fenced | Refused::NotExecuted(_)))) =
+                            results.get(at)
+                    {
+                        let id = &checkpoint.fence.instance;
+                        state
+                            .violations
+                            .push(format!("I3 {id}: a commit had an effect and was answered: {refused}"));
+                    }
                 }
             }
             polled
@@ -88,14 +104,13 @@ impl Journal {
         ];
         self.executor.trace().note(self.executor.now(), &numbers, || {
             let (from, epoch, length) = (revision.0, epoch.0, record.history_len);
-            let what = match checkpoint.history {
-                History::Append(_) => "goes on",
-                History::Replace { .. } => "begins a run",
+            let (what, batches) = match &checkpoint.history {
+                History::Append(batch) => ("goes on", std::slice::from_ref(batch)),
+                History::Replace { batches, .. } => ("begins a run", batches.as_slice()),
             };
-            format!(
-                "commit: {instance} {what} from revision {from} in epoch {epoch}: {length} events, {:?}",
-                record.status
-            )
+            let fates: Vec<_> = batches.iter().flat_map(|batch| batch.consumed.iter().map(|(_, fate)| fate)).collect();
+            let status = record.status;
+            format!("commit: {instance} {what} from revision {from} in epoch {epoch}: {length} events, {status:?}, {fates:?}")
         });
     }
 
@@ -135,6 +150,13 @@ impl Journal {
         }
         state.violations.append(&mut found);
     }
+}
+
+/// Whether this checkpoint of a batch can have made the change: of several for one instance only the one that carries
+/// the fence of the moment, if there is one.
+fn is_author(batch: &[Checkpoint], at: usize, current: &Fence) -> bool {
+    let fits = |checkpoint: &Checkpoint| checkpoint.fence == *current;
+    batch.get(at).is_some_and(fits) || !batch.iter().any(fits)
 }
 
 impl State {

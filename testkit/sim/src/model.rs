@@ -38,14 +38,25 @@ fn check_step(step: &Step, round: u32, seen: &Seen) -> Result<(), String> {
         Step::Race(_, Rival::Event(event)) | Step::Wait(event) => Seen::Event(event_value(*event, round)),
         Step::Sleep(_) => Seen::Slept,
         Step::Status(_) => Seen::Reported,
-        Step::Child(child) => match (fails(child), seen) {
-            (None, Seen::Child(output)) => return check_output(child, output),
-            (Some(message), _) => Seen::Failed(message),
-            (None, _) => return Err(format!("{seen:?} instead of the child's output")),
-        },
+        Step::Children(children) => return check_children(children, seen),
         Step::Fail(_) => return Err("nothing comes after a failure".into()),
     };
     if one == *seen { Ok(()) } else { Err(format!("{seen:?} instead of {one:?}")) }
+}
+
+fn check_children(children: &[Program], seen: &Seen) -> Result<(), String> {
+    let Seen::All(answers) = seen else { return Err(format!("{seen:?} instead of the children's answers")) };
+    if answers.len() != children.len() {
+        return Err(format!("{} answers of {} children", answers.len(), children.len()));
+    }
+    for (child, answer) in children.iter().zip(answers) {
+        match (fails(child), answer) {
+            (None, Seen::Child(output)) => check_output(child, output)?,
+            (Some(message), Seen::Failed(found)) if message == *found => {}
+            (expected, found) => return Err(format!("{found:?} of a child that fails with {expected:?}")),
+        }
+    }
+    Ok(())
 }
 
 fn of_work(value: i64) -> Seen {
@@ -135,17 +146,21 @@ mod tests {
     fn a_race_allows_its_two_outcomes_and_no_third() {
         let race = program(1, vec![Step::Race(5, Rival::Activity(1))]);
         for (seen, allowed) in [(Seen::Timer, true), (Seen::Value(3), true), (Seen::Value(4), false)] {
-            assert_eq!(check_output(&race, &[seen.clone()]).is_ok(), allowed, "{seen:?}");
+            assert_eq!(check_output(&race, std::slice::from_ref(&seen)).is_ok(), allowed, "{seen:?}");
         }
     }
 
     #[test]
     fn a_child_is_checked_like_its_parent() {
-        let family = program(1, vec![Step::Child(program(1, vec![Step::Call(1)]))]);
-        assert_eq!(check_output(&family, &[Seen::Child(vec![Seen::Value(3)])]), Ok(()));
-        assert!(check_output(&family, &[Seen::Child(vec![Seen::Value(4)])]).is_err());
-        let failing = program(1, vec![Step::Child(program(1, vec![Step::Fail(2)]))]);
-        assert_eq!(check_output(&failing, &[Seen::Failed("failed with 2".into())]), Ok(()));
-        assert!(check_output(&failing, &[Seen::Child(Vec::new())]).is_err());
+        let family = |child| program(1, vec![Step::Children(vec![program(1, vec![child])])]);
+        let answers = |seen| [Seen::All(vec![seen])];
+        let calling = family(Step::Call(1));
+        assert_eq!(check_output(&calling, &answers(Seen::Child(vec![Seen::Value(3)]))), Ok(()));
+        assert!(check_output(&calling, &answers(Seen::Child(vec![Seen::Value(4)]))).is_err());
+        assert!(check_output(&calling, &[Seen::All(Vec::new())]).is_err());
+        let failing = family(Step::Fail(2));
+        assert_eq!(check_output(&failing, &answers(Seen::Failed("failed with 2".into()))), Ok(()));
+        assert!(check_output(&failing, &answers(Seen::Failed("failed with 3".into()))).is_err());
+        assert!(check_output(&failing, &answers(Seen::Child(Vec::new()))).is_err());
     }
 }

@@ -29,10 +29,10 @@ pub enum Step {
     FanOut(Vec<i64>),
     /// A timer of so many milliseconds against something else; either may win.
     Race(u64, Rival),
-    /// Runs a child.
-    Child(Program),
-    /// Sleeps so many milliseconds.
-    Sleep(u64),
+    /// Runs children at once, and waits for all.
+    Children(Vec<Program>),
+    /// Sets timers of so many milliseconds at once, and waits for all.
+    Sleep(Vec<u64>),
     /// Waits for the next event of that name.
     Wait(usize),
     /// Reports a custom status.
@@ -63,9 +63,9 @@ pub(crate) fn event_value(event: usize, round: u32) -> i64 {
     i64::try_from(event).unwrap_or_default() * 1_000 + i64::from(round)
 }
 
-/// The id of the child that a step starts in a round. Ids stay far below the limit, because programs are not deep.
-pub(crate) fn child_id(parent: &InstanceId, round: u32, step: usize) -> Option<InstanceId> {
-    InstanceId::new(format!("{parent}.{round}.{step}")).ok()
+/// The id of a child that a step starts in a round. Ids stay far below the limit, because programs are not deep.
+pub(crate) fn child_id(parent: &InstanceId, round: u32, step: usize, child: usize) -> Option<InstanceId> {
+    InstanceId::new(format!("{parent}.{round}.{step}.{child}")).ok()
 }
 
 impl Program {
@@ -86,8 +86,9 @@ impl Program {
     #[must_use]
     pub fn longest(&self) -> Duration {
         let step = |step: &Step| match step {
-            Step::Sleep(millis) | Step::Race(millis, _) => Duration::from_millis(*millis),
-            Step::Child(child) => child.longest(),
+            Step::Race(millis, _) => Duration::from_millis(*millis),
+            Step::Sleep(timers) => Duration::from_millis(timers.iter().copied().max().unwrap_or_default()),
+            Step::Children(children) => children.iter().map(Self::longest).max().unwrap_or_default(),
             _ => Duration::ZERO,
         };
         self.steps.iter().map(step).sum::<Duration>() * self.rounds
@@ -102,9 +103,9 @@ impl Program {
                     let values = (0..self.rounds).map(|round| event_value(*event, round)).collect();
                     demands.push(Demand { instance: instance.clone(), event: *event, values });
                 }
-                Step::Child(child) => {
-                    let children = (0..self.rounds).filter_map(|round| child_id(instance, round, at));
-                    demands.extend(children.flat_map(|id| child.demands(&id)));
+                Step::Children(children) => {
+                    let children = self.born(instance, at, children);
+                    demands.extend(children.flat_map(|(id, child)| child.demands(&id)));
                 }
                 _ => {}
             }
@@ -112,13 +113,25 @@ impl Program {
         demands
     }
 
+    /// The children of one step, in all rounds, by id.
+    fn born<'a>(
+        &self,
+        parent: &InstanceId,
+        step: usize,
+        children: &'a [Self],
+    ) -> impl Iterator<Item = (InstanceId, &'a Self)> {
+        let rounds =
+            (0..self.rounds).flat_map(move |round| children.iter().enumerate().map(move |c| (round, c)));
+        rounds.filter_map(move |(round, (at, child))| Some((child_id(parent, round, step, at)?, child)))
+    }
+
     /// It and all its children by id.
     pub(crate) fn family(&self, instance: &InstanceId) -> Vec<(InstanceId, &Self)> {
         let mut family = vec![(instance.clone(), self)];
         for (at, step) in self.steps.iter().enumerate() {
-            if let Step::Child(child) = step {
-                let ids = (0..self.rounds).filter_map(|round| child_id(instance, round, at));
-                family.extend(ids.flat_map(|id| child.family(&id)));
+            if let Step::Children(children) = step {
+                let children = self.born(instance, at, children);
+                family.extend(children.flat_map(|(id, child)| child.family(&id)));
             }
         }
         family
@@ -144,10 +157,16 @@ impl Step {
                 Some(event) => Self::Race(random.between(0, 10_000), Rival::Event(event)),
                 None => Self::Call(value(random)),
             },
-            5 => Self::Sleep(random.pick(&[0, 1, 100, 1_500, 20_000])),
+            5 => {
+                let count = if random.chance(3_000) { random.between(2, 4) } else { 1 };
+                Self::Sleep((0..count).map(|_| random.pick(&[0, 1, 100, 1_500, 20_000])).collect())
+            }
             6 => fresh_event().map_or(Self::Status(7), Self::Wait),
             7 => Self::Status(u32::try_from(random.below(1_000)).unwrap_or_default()),
-            8 => Self::Child(Program::draw(random, depth - 1)),
+            8 => {
+                let count = if random.chance(3_000) { random.between(2, 3) } else { 1 };
+                Self::Children((0..count).map(|_| Program::draw(random, depth - 1)).collect())
+            }
             _ => Self::Call(value(random)),
         }
     }
@@ -172,19 +191,22 @@ mod tests {
                 kinds.insert(text.split('(').next().unwrap_or_default().to_owned());
             }
         }
-        let expected = ["Call", "Child", "Fail", "FanOut", "Race", "Sleep", "Status", "Wait"];
+        let expected = ["Call", "Children", "Fail", "FanOut", "Race", "Sleep", "Status", "Wait"];
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn a_family_has_a_child_for_every_round_and_all_waits_are_demanded() {
         let child = Program { rounds: 1, steps: vec![Step::Wait(0)] };
-        let program = Program { rounds: 2, steps: vec![Step::Wait(0), Step::Child(child)] };
+        let program = Program { rounds: 2, steps: vec![Step::Wait(0), Step::Children(vec![child])] };
         let id = InstanceId::new("a").unwrap();
         let ids: Vec<String> = program.family(&id).iter().map(|(id, _)| id.to_string()).collect();
-        assert_eq!(ids, ["a", "a.0.1", "a.1.1"]);
+        assert_eq!(ids, ["a", "a.0.1.0", "a.1.1.0"]);
         let demands: Vec<(String, Vec<i64>)> =
             program.demands(&id).into_iter().map(|d| (d.instance.to_string(), d.values)).collect();
-        assert_eq!(demands, [("a".into(), vec![0, 1]), ("a.0.1".into(), vec![0]), ("a.1.1".into(), vec![0])]);
+        assert_eq!(
+            demands,
+            [("a".into(), vec![0, 1]), ("a.0.1.0".into(), vec![0]), ("a.1.1.0".into(), vec![0])]
+        );
     }
 }

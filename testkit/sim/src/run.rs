@@ -130,6 +130,7 @@ impl World {
             plan: Arc::clone(&plan),
             journal: Arc::clone(&journal),
             told: Default::default(),
+            stalled: Default::default(),
             opened: Default::default(),
             without_revision: config.without_revision(),
         });
@@ -252,6 +253,7 @@ impl World {
         }
         violations.append(&mut unpoisoned(&self.clients.violations));
         violations.append(&mut unpoisoned(&self.hosts.refused));
+        violations.append(&mut unpoisoned(&self.network.stalled));
         self.journal.check_end(snapshot);
         statistics.commits = self.journal.commits() as u64;
         let (commits, mut found) = self.journal.close();

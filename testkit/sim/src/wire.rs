@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use dauer_memory::{Call, MemoryHub};
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Committed, Completion, Create, Created, Delivered, Dump, DumpItem,
-    ExecutionId, Fence, Host, IdPage, InstanceId, List, Lost, Manage, Message, Page, Purge, Purged, Query,
-    Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Want, Work,
+    ExecutionId, Fence, Host, IdPage, InstanceId, Item, List, Lost, Manage, Message, Page, Purge, Purged,
+    Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Trouble, Want,
+    Work,
 };
 
 use crate::executor::{Executor, Owner, give_way};
@@ -31,6 +33,8 @@ pub(crate) struct Network {
     pub(crate) plan: Arc<Plan>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) told: Told,
+    /// Turns that a host gave back as impossible.
+    pub(crate) stalled: Mutex<Vec<String>>,
     /// Every session that was asked for, with who asked.
     pub(crate) opened: Mutex<Vec<(Owner, SessionId)>>,
     /// Whether hosts forget the revision of their fence, as if the store did not compare it.
@@ -53,7 +57,13 @@ impl Wire {
     async fn edge(&self, call: Call, side: u64) {
         let network = &self.network;
         let edge = network.plan.edge(self.owner != Owner::OUTSIDE);
-        let numbers = [2, u64::from(self.owner.0), call as u64, side, edge as u64];
+        let kind = match edge {
+            Edge::Smooth => 0,
+            Edge::GiveWay => 1,
+            Edge::Crash => 2,
+            Edge::Linger(millis) => 2 + millis,
+        };
+        let numbers = [2, u64::from(self.owner.0), call as u64, side, kind];
         network.executor.trace().note(network.executor.now(), &numbers, || {
             let side = ["sends", "has the answer of"][usize::from(side > 0)];
             format!("{} {side} {call:?}: {edge:?}", self.owner.0)
@@ -61,6 +71,10 @@ impl Wire {
         match edge {
             Edge::Smooth => {}
             Edge::GiveWay => give_way().await,
+            Edge::Linger(millis) => {
+                let until = network.executor.now().after(Duration::from_millis(millis));
+                network.executor.sleep_until(until).await;
+            }
             Edge::Crash => {
                 network.executor.doom(self.owner);
                 std::future::pending::<()>().await;
@@ -164,10 +178,18 @@ impl Work for Line {
     }
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
+        for Release { item, trouble, .. } in &items {
+            if let (Item::Turn(Fence { instance, .. }), Some(Trouble { kind, reason, .. })) = (item, trouble)
+            {
+                let text =
+                    format!("a turn of {instance} was stalled, which no program does: {kind:?}: {reason}");
+                unpoisoned(&self.wire.network.stalled).push(text);
+            }
+        }
         self.wire.call(Call::Release, self.work.release(items)).await
     }
 
-    async fn next_due(&self, queues: &Queues) -> Result<Option<std::time::Duration>, Refused> {
+    async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused> {
         self.wire.call(Call::NextDue, self.work.next_due(queues)).await
     }
 

@@ -1,20 +1,42 @@
-//! How sharp the simulator is: stores that break a rule, and the seed that shows it.
-
-mod support;
+//! How sharp the simulator is: stores that break one rule of the contract each, found by some seed. What is missing
+//! here costs only time (hints, leases), is out of these programs' reach (entities, purge, queries), or is hidden by
+//! identity on purpose (a message sent twice is applied once).
 
 use dauer_memory::Defect;
 use dauer_sim::{Config, run};
-use support::setting;
+
+/// How many seeds a defect may hide from.
+const SEEDS: u64 = 60;
+
+const FOUND: [Defect; 16] = [
+    Defect::AcceptRepeatInInbox,
+    Defect::AcceptOtherExecution,
+    Defect::CompleteTwice,
+    Defect::EndedKeepsMessages,
+    Defect::ForgetDroppedClaim,
+    Defect::Lifo,
+    Defect::LoseMessages,
+    Defect::LoseTasks,
+    Defect::LoseTimers,
+    Defect::MemoryClearedByReplace,
+    Defect::MemoryOff,
+    Defect::NoEpochCheck,
+    Defect::NotExecutedExecutes,
+    Defect::PrologueAfterInbox,
+    Defect::RenewBumpsEpoch,
+    Defect::RepeatedStartCreatesAgain,
+];
 
 #[test]
-fn explore() {
-    let seeds = setting("DAUER_SIM_SEEDS").unwrap_or(40);
-    for defect in Defect::ALL {
-        let config = Config { defect: Some(*defect), ..Config::default() };
-        let found = (0..seeds).map(|seed| run(seed, &config)).find(|outcome| !outcome.violations.is_empty());
+fn broken_stores_are_found() {
+    let mut missed = Vec::new();
+    for defect in FOUND {
+        let config = Config { defect: Some(defect), ..Config::default() };
+        let found = (0..SEEDS).map(|seed| run(seed, &config)).find(|outcome| !outcome.violations.is_empty());
         match found {
-            Some(outcome) => println!("{defect:?} seed {} {}", outcome.seed, outcome.violations[0]),
-            None => println!("{defect:?} NOT FOUND"),
+            Some(outcome) => eprintln!("{defect:?}: seed {}: {}", outcome.seed, outcome.violations[0]),
+            None => missed.push(defect),
         }
     }
+    assert!(missed.is_empty(), "no seed below {SEEDS} finds {missed:?}");
 }

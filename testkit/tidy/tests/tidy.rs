@@ -173,6 +173,9 @@ fn the_proof_names_only_tests_that_exist_and_every_behaviour() {
     for behaviour in 12..=36 {
         let row = proof.lines().find(|line| line.starts_with(&format!("| {behaviour} |")));
         let row = row.unwrap_or_else(|| panic!("behaviour {behaviour} has no row in docs/PROOF.md"));
-        assert!(row.split('`').skip(1).step_by(2).any(is_test_name), "behaviour {behaviour} has no test: {row}");
+        assert!(
+            row.split('`').skip(1).step_by(2).any(is_test_name),
+            "behaviour {behaviour} has no test: {row}"
+        );
     }
 }

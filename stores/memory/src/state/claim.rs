@@ -16,7 +16,7 @@ pub(crate) struct WonTurns {
 impl State {
     /// Wins turns for a session. They stay won until they are handed out, or the session ends.
     pub(crate) fn win_turns(&mut self, session: SessionId, want: &Want) -> Result<WonTurns, Refused> {
-        self.acting(session)?;
+        self.claiming(session)?;
         self.pristine = false;
         self.relay();
         self.sweep();
@@ -119,20 +119,24 @@ impl State {
         Take::Taken
     }
 
-    /// Makes the session the holder. The epoch grows when the instance changes hands, the attempts when the last
-    /// holder died with it.
+    /// Makes the session the holder. The epoch grows whenever the instance comes from the store's hands or another
+    /// session's: a session that gave it back and takes it again has two claims, and what it still sends for the first
+    /// must not pass for the second. The attempts grow when the last holder died with it.
     fn take_over(&mut self, session: SessionId, id: &InstanceId, grip: Grip) {
         let Some(instance) = self.instances.get(id) else { return };
         let from_dead = instance.holder.is_some_and(|held| held.session != session);
+        let continues = instance.holder.is_some_and(|held| held.session == session);
+        let reclaims = instance.holder.is_none() && instance.last_holder == Some(session);
         let proven = instance.holder.is_some_and(|held| self.is_proven_dead(held.session));
         if from_dead {
             self.take_from_holder(id);
         }
-        let keeps_epoch = from_dead && self.broken(Defect::TakeoverKeepsEpoch);
+        let keeps_epoch = from_dead && self.broken(Defect::TakeoverKeepsEpoch)
+            || reclaims && self.broken(Defect::ReclaimKeepsEpoch);
         let uncounted = if proven { Defect::EndSessionUncounted } else { Defect::TakeoverUncounted };
         let counts = from_dead && !self.broken(uncounted);
         let Some(instance) = self.instances.get_mut(id) else { return };
-        if instance.last_holder != Some(session) && !keeps_epoch {
+        if !continues && !keeps_epoch {
             instance.epoch = instance.epoch.next();
         }
         if counts {

@@ -23,7 +23,7 @@ mod task;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    DropReason, Fence, Hint, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits, Timestamp,
+    Cause, DropReason, Fence, Hint, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits, Timestamp,
 };
 
 use crate::defect::{Defect, Defects};
@@ -141,6 +141,16 @@ impl State {
     /// A session that may still act. Expiry alone takes nothing from it.
     fn acting(&self, session: SessionId) -> Result<&Session, Refused> {
         self.sessions.get(&session).filter(|s| !s.ended).ok_or(Refused::Fenced)
+    }
+
+    /// A session that may claim: one that has expired renews first. Otherwise two hosts whose leases ran out together,
+    /// when the store's clock jumped, would take everything from each other until one of them renews.
+    fn claiming(&self, session: SessionId) -> Result<(), Refused> {
+        self.acting(session)?;
+        if self.is_live(session) || self.broken(Defect::ExpiredClaims) {
+            return Ok(());
+        }
+        Err(Refused::NotExecuted(Cause::new("the session has expired; renew it first")))
     }
 
     /// Puts an instance into the place where claims find it, or takes it out. Called after every change of what

@@ -66,7 +66,7 @@ impl HeldTask {
 impl State {
     /// Wins tasks for a session. They stay won until they are handed out, or the session ends.
     pub(crate) fn win_tasks(&mut self, session: SessionId, want: &Want) -> Result<WonTasks, Refused> {
-        self.acting(session)?;
+        self.claiming(session)?;
         self.pristine = false;
         self.sweep();
         let mut won = WonTasks { number: self.next_sequence(), leases: Vec::new(), bytes: 0 };
@@ -142,15 +142,18 @@ impl State {
     pub(super) fn take_over_task(&mut self, session: SessionId, key: &TaskKey, grip: Grip) {
         let Some(task) = self.tasks.get(key) else { return };
         let from_dead = task.holder.is_some_and(|held| held.session != session);
+        let continues = task.holder.is_some_and(|held| held.session == session);
+        let reclaims = task.holder.is_none() && task.last_holder == Some(session);
         let proven = task.holder.is_some_and(|held| self.is_proven_dead(held.session));
         if from_dead {
             self.take_task_from_holder(key);
         }
-        let keeps_epoch = from_dead && self.broken(Defect::TakeoverKeepsEpoch);
+        let keeps_epoch = from_dead && self.broken(Defect::TakeoverKeepsEpoch)
+            || reclaims && self.broken(Defect::ReclaimKeepsEpoch);
         let uncounted = if proven { Defect::EndSessionUncounted } else { Defect::TakeoverUncounted };
         let counts = from_dead && !self.broken(uncounted);
         let Some(task) = self.tasks.get_mut(key) else { return };
-        if task.last_holder != Some(session) && !keeps_epoch {
+        if !continues && !keeps_epoch {
             task.epoch = task.epoch.next();
         }
         if counts {
@@ -215,7 +218,11 @@ impl State {
             let Some(task) = self.tasks.get(&key).filter(|task| task.task.execution == execution) else {
                 continue;
             };
-            if task.holder.is_some_and(|held| self.is_live(held.session)) {
+            // What was won and never handed out nobody is running: there is no answer to wait for.
+            let runs = task
+                .holder
+                .is_some_and(|held| !matches!(held.grip, Grip::Won(_)) && self.is_live(held.session));
+            if runs {
                 if let Some(task) = self.tasks.get_mut(&key) {
                     task.withdrawn = true;
                 }

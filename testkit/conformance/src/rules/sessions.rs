@@ -1,9 +1,9 @@
 //! Rule 8, sessions: what a session holds is its own until the session ends.
 
-use dauer_store::{Delivered, Item, Lost};
+use dauer_store::{Delivered, Item, Lost, Refused};
 
 use crate::run::open;
-use crate::session::GiveBack;
+use crate::session::{GiveBack, want};
 use crate::world::{LEASE, PAST_LEASE};
 use crate::{Fixture, Step};
 
@@ -125,4 +125,45 @@ pub async fn r08f_the_proof_of_death_ends_a_session(fixture: &dyn Fixture) {
     w.same(&(turns.len(), tasks.len()), &(1, 1), "turn and task are free at once");
     let attempts = (turns[0].record.attempts, tasks[0].attempts);
     w.same(&attempts, &(1, 1), "what a dead host had is blamed for its death");
+}
+
+/// A session that gave an item back and claims it again has two claims of it, and a message of the first that comes late
+/// must not pass for the second. (That commits and answers compare the epoch is shown by r02c and r10b.)
+pub async fn r08g_what_was_given_back_is_claimed_anew(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    let (turn, lease) = (session.turn().await, session.task().await);
+    session.release(turn.plainly()).await;
+    session.release(lease.plainly()).await;
+
+    let (again, lease_again) = (session.turn().await, session.task().await);
+    w.check(again.fence.epoch > turn.fence.epoch, "the turn has a new epoch");
+    w.check(lease_again.fence.epoch > lease.fence.epoch, "the task has a new epoch");
+    for late in [turn.plainly(), lease.plainly()] {
+        let released = session.work().release(vec![late]).await.pop();
+        w.fenced(released.unwrap_or(Ok(())), "a late release of the first claim");
+    }
+    session.commit(Step::of(&again)).await;
+    let answered = session.complete(w.answer(&lease_again)).await;
+    w.same(&answered, &Delivered::Applied, "the second claim is untouched");
+}
+
+/// When the store's clock jumps, all sessions expire at once. If they could go on claiming, they would take everything
+/// from each other, and each time would count as an attempt.
+pub async fn r08h_an_expired_session_renews_before_it_claims(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running_with_task("order").await;
+    w.deliver(w.event_to("order")).await;
+    let session = w.session().await;
+    w.advance(LEASE * 2).await;
+    let turns = session.work().claim_turns(want(1)).await;
+    w.check(matches!(turns, Err(Refused::NotExecuted(_))), "an expired session claims no turn");
+    let tasks = session.work().claim_activities(want(1)).await;
+    w.check(matches!(tasks, Err(Refused::NotExecuted(_))), "an expired session claims no task");
+
+    let other = w.session().await;
+    other.turn().await;
+    other.task().await;
 }
