@@ -193,3 +193,25 @@ async fn a_duplicate_registration_and_a_bad_url_are_errors() {
     let url = dauer::open("sqlight:x").err().unwrap();
     assert_eq!(url.to_string(), "'sqlight:x' names no store; use memory:");
 }
+
+#[tokio::test]
+async fn ids_and_payloads_beyond_a_limit_are_refused_by_name() {
+    const TEXT: Orchestration<String, usize> = Orchestration::new("text");
+    let client = dauer::open("memory:").unwrap().client();
+    let long = "y".repeat(101);
+    for (id, text) in [
+        ("", "instance id is empty; give it at least one character"),
+        (long.as_str(), "instance id has 101 characters; at most 100 are allowed"),
+        ("a\tb", "instance id contains '\\t' at position 1; control characters are not allowed"),
+    ] {
+        let error = client.start(TEXT, &String::new()).id(id).await.err().unwrap();
+        assert_eq!(error.to_string(), text);
+    }
+    let error = client.start(TEXT, &"x".repeat(16 * 1024 * 1024)).await.err().unwrap().to_string();
+    assert!(error.starts_with("input has 16777218 bytes, at most 16777216 are allowed"), "{error}");
+    let error = client.start(TEXT, &String::new()).id("@counter@1").await.err().unwrap().to_string();
+    assert!(error.contains("belong to entities"), "{error}");
+    let absent = client.handle(TEXT, "nobody").unwrap();
+    let error = absent.suspend("why not").await.err().unwrap().to_string();
+    assert_eq!(error, "there is no instance 'nobody'; check the id and the task hub");
+}
