@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 
 /// Durable orchestrations: ordinary code that survives crashes, restarts and months of waiting.
 #[derive(Parser)]
-#[command(name = "dauer", version, about, max_term_width = 100)]
+#[command(name = "dauer", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -23,7 +23,7 @@ enum Verb {
     ///
     /// Example: dauer demo --store memory:
     Demo {
-        /// Where the hub lives. `memory:` is gone when the demo ends.
+        /// Where the hub lives: `sqlite:FILE`, or `memory:`, which is gone when the demo ends.
         #[arg(long, default_value = "memory:", value_name = "URL")]
         store: String,
     },

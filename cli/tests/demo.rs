@@ -22,6 +22,9 @@ fn a_store_that_is_none_is_refused_with_what_to_do() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_dauer")).args(["demo", "--store", "redis:"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: 'redis:' names no store; use memory:\n");
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "error: 'redis:' names no store; use sqlite:FILE or memory:\n"
+    );
     assert!(output.stdout.is_empty());
 }

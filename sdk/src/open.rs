@@ -14,14 +14,23 @@ use crate::runtime::TokioEnv;
 use crate::worker::WorkerBuilder;
 
 /// Why a store could not be opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL names no store that this build has.
-    #[error("'{url}' names no store; use memory:")]
+    #[error("'{url}' names no store; use {KNOWN}")]
     UnknownStore {
         /// The URL.
         url: String,
+    },
+    /// The file could not be opened.
+    #[cfg(feature = "sqlite")]
+    #[error("'{url}' could not be opened")]
+    Sqlite {
+        /// The URL.
+        url: String,
+        /// Why.
+        source: dauer_sqlite::OpenError,
     },
     /// There is no tokio runtime to run on.
     #[error("there is no tokio runtime; call this inside #[tokio::main] or Runtime::enter")]
@@ -35,12 +44,19 @@ pub struct Hub {
     pub(crate) runtime: Handle,
 }
 
+/// What the URLs of this build look like.
+#[cfg(feature = "sqlite")]
+const KNOWN: &str = "sqlite:FILE or memory:";
+#[cfg(not(feature = "sqlite"))]
+const KNOWN: &str = "memory:";
+
 /// Opens the default hub of a store, by URL.
 ///
-/// `memory:` is a store in this process that is gone with it.
+/// - `sqlite:FILE` is a file, created if it is not there. Any number of processes may have it open.
+/// - `memory:` is a store in this process that is gone with it.
 ///
 /// # Errors
-/// [`OpenError`] when the URL names no store, or there is no tokio runtime.
+/// [`OpenError`] when the URL names no store, the file cannot be used, or there is no tokio runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,11 +68,21 @@ pub struct Hub {
 /// ```
 pub fn open(url: &str) -> Result<Hub, OpenError> {
     let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-    if url != "memory:" {
-        return Err(OpenError::UnknownStore { url: url.to_owned() });
+    Ok(Hub { manage: store(url)?, runtime })
+}
+
+fn store(url: &str) -> Result<Arc<dyn Manage>, OpenError> {
+    if url == "memory:" {
+        let store = MemoryStore::new(Arc::new(SystemClock::new()));
+        return Ok(store.hub(HubName::default()));
     }
-    let store = MemoryStore::new(Arc::new(SystemClock::new()));
-    Ok(Hub { manage: store.hub(HubName::default()), runtime })
+    #[cfg(feature = "sqlite")]
+    if let Some(file) = url.strip_prefix("sqlite:").filter(|file| !file.is_empty()) {
+        let store = dauer_sqlite::SqliteStore::open(file, dauer_sqlite::Options::default());
+        let store = store.map_err(|source| OpenError::Sqlite { url: url.to_owned(), source })?;
+        return Ok(store.hub(HubName::default()));
+    }
+    Err(OpenError::UnknownStore { url: url.to_owned() })
 }
 
 impl Hub {

@@ -191,7 +191,7 @@ async fn a_duplicate_registration_and_a_bad_url_are_errors() {
     let twice = hub.worker().orchestration(CODE, code).orchestration(CODE, code).build().err().unwrap();
     assert!(twice.to_string().contains("'code' is registered twice"), "{twice}");
     let url = dauer::open("sqlight:x").err().unwrap();
-    assert_eq!(url.to_string(), "'sqlight:x' names no store; use memory:");
+    assert_eq!(url.to_string(), "'sqlight:x' names no store; use sqlite:FILE or memory:");
 }
 
 #[tokio::test]

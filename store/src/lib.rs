@@ -4,12 +4,14 @@
 //! needs; both are opened for one hub and no function takes a hub's name. The rules are in [`rules`]; the conformance
 //! suite of `dauer-testkit` has a test for each of them.
 
+mod clock;
 pub mod env;
 mod manage;
 mod refused;
 pub mod rules;
 mod work;
 
+pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use manage::{
     Create, Created, Dump, DumpItem, Host, IdPage, InstanceDump, List, Manage, Page, Purge, Purged, Query,

@@ -10,7 +10,6 @@
 //!
 //! Nothing survives the process: durability is what this store deliberately does not have.
 
-mod clock;
 mod defect;
 mod fault;
 mod hub;
@@ -19,7 +18,7 @@ mod shell;
 mod state;
 mod store;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use dauer_store::{Clock, ManualClock, SystemClock};
 #[cfg(feature = "defects")]
 pub use defect::Defect;
 pub use fault::{Call, Fault, FaultPlan, HintFault};

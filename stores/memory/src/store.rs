@@ -8,13 +8,13 @@ use futures::channel::mpsc;
 
 use dauer_store::{Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Record, StoreLimits, Timestamp};
 
-use crate::clock::Clock;
 #[cfg(feature = "defects")]
 use crate::defect::Defect;
 use crate::defect::Defects;
 use crate::fault::{FaultPlan, HintFault, NoFaults};
 use crate::hub::MemoryHub;
 use crate::state::{Moment, State, default_limits};
+use dauer_store::Clock;
 
 /// How many hints wait for a subscriber that does not read: beyond, they are lost, which costs time and no work.
 const HINTS_WAITING_MAX: usize = 1_024;

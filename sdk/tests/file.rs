@@ -1,0 +1,100 @@
+//! A hub in a file: what was begun is finished by whoever opens it next.
+
+#![allow(clippy::unwrap_used)] // Also in what the tests share.
+
+mod support;
+
+use dauer::{Activity, ActivityContext, Event, Orchestration, OrchestrationContext, Result, Status};
+
+use support::{Running, SOON};
+
+const GO: Event<u32> = Event::new("go");
+const STEP: Activity<u32, u32> = Activity::new("step");
+const CODE: Orchestration<u32, u32> = Orchestration::new("code");
+
+async fn step(_: ActivityContext, n: u32) -> Result<u32> {
+    Ok(n + 1)
+}
+
+async fn code(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+    let n = ctx.call(STEP, &n).await?;
+    Ok(n + ctx.event(GO).await?)
+}
+
+/// A folder of its own for each test, gone afterwards.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("dauer-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.0.join("hub.db").display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_the_file_is_opened_again() {
+    let folder = Folder::new("again");
+    let first = Running::on(&dauer::open(&folder.url()).unwrap(), |worker| {
+        worker.orchestration(CODE, code).activity(STEP, step)
+    });
+    let handle = first.client.start(CODE, &1).id("one").await.unwrap();
+    first.wait(handle.id(), |record| record.history_len >= 5).await;
+    first.stop().await;
+    drop(handle);
+
+    let hub = dauer::open(&folder.url()).unwrap();
+    let handle = hub.client().handle(CODE, "one").unwrap();
+    assert_eq!(handle.status().await.unwrap().unwrap().status, Status::Running);
+    handle.raise(GO, &40).await.unwrap();
+    let second = Running::on(&hub, |worker| worker.orchestration(CODE, code).activity(STEP, step));
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 42);
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn two_workers_on_two_handles_of_one_file_share_the_work() {
+    let folder = Folder::new("two");
+    let start = |url: &str| {
+        Running::on(&dauer::open(url).unwrap(), |worker| {
+            worker.orchestration(CODE, code).activity(STEP, step)
+        })
+    };
+    let (one, two) = (start(&folder.url()), start(&folder.url()));
+    let mut handles = Vec::new();
+    for i in 0..20 {
+        let client = if i % 2 == 0 { &one.client } else { &two.client };
+        handles.push(client.start(CODE, &i).id(format!("code-{i}")).await.unwrap());
+    }
+    for (i, handle) in (0..).zip(handles) {
+        handle.raise(GO, &100).await.unwrap();
+        assert_eq!(handle.output_within(SOON).await.unwrap(), i + 101);
+    }
+    let hub = one.hub.clone();
+    one.stop().await;
+    two.stop().await;
+    let snapshot = dauer_audit::collect(&**hub.manage()).await.unwrap();
+    let report = dauer_audit::audit(&snapshot, &Default::default(), &Default::default());
+    assert!(report.is_clean() && report.checked() > 500, "{report}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused_with_the_reason() {
+    let folder = Folder::new("text");
+    std::fs::write(folder.0.join("hub.db"), "Dear diary, today I was opened as a database.").unwrap();
+    let error = dauer::open(&folder.url()).err().unwrap();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("not a"), "{error}: {cause}");
+    let missing = dauer::open("sqlite:/no/such/folder/hub.db").err().unwrap();
+    assert!(std::error::Error::source(&missing).is_some(), "{missing}");
+}

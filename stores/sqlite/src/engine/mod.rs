@@ -1,0 +1,19 @@
+//! Threads, groups and hints: how calls get to the file and back.
+//!
+//! One thread writes: it joins everything that waits into one transaction and answers after its commit. Another reads.
+//! Callers wait on futures; nothing here needs a runtime.
+
+mod delivery;
+mod hints;
+mod job;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod writer;
+
+pub(crate) use delivery::Delivery;
+pub(crate) use hints::Listeners;
+pub(crate) use job::{Job, Write, answer_of, write_job};
+pub(crate) use reader::{Read, Reader};
+pub(crate) use writer::{Order, Writer};

@@ -1,0 +1,133 @@
+//! What the writer answers when SQLite fails: before, in the middle of and at the end of a transaction.
+
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use futures::executor::block_on;
+
+use dauer_store::{HubName, Refused};
+
+use super::{Job, Listeners, Writer, answer_of, write_job};
+use crate::fail::Outcome;
+use crate::open::{connect, prepare};
+use crate::options::{Durability, Options};
+use crate::state::{Group, Scope};
+use dauer_store::SystemClock;
+
+/// A file of its own, removed with the test.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("dauer-writer-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).expect("a new folder");
+        Self(path)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("hub.db")
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+type Operation = fn(&mut Scope<'_>) -> Outcome<()>;
+
+fn job(operation: Operation) -> (Box<dyn Job>, super::job::Answer<()>) {
+    write_job(HubName::default(), Box::new(operation), |()| {})
+}
+
+/// Gives each order to a writer on that file, as one group each; the answers are in the order of the jobs.
+fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result<(), Refused>> {
+    let gate = prepare(&file.path(), Durability::Full).expect("a new file");
+    let db = connect(&file.path(), Durability::Full).expect("it opens");
+    db.execute_batch(change).expect("a setting of the connection");
+    db.busy_timeout(Duration::ZERO).expect("a setting of the connection");
+    // The writer is driven by hand: nobody sends it orders.
+    let (_, orders) = mpsc::channel();
+    let mut writer = Writer {
+        path: file.path(),
+        durability: Durability::Full,
+        db: Some(db),
+        gate,
+        clock: Arc::new(SystemClock::new()),
+        limits: Options::default().limits,
+        group: Group::new(Arc::default()),
+        listeners: Arc::<Listeners>::default(),
+        orders,
+    };
+    let mut answers = Vec::new();
+    for group in groups {
+        let (jobs, waiting): (Vec<_>, Vec<_>) = group.into_iter().map(job).unzip();
+        writer.serve(jobs);
+        answers.extend(waiting.into_iter().map(|answer| block_on(answer_of(answer))));
+    }
+    answers
+}
+
+fn count(file: &File) -> i64 {
+    let db = connect(&file.path(), Durability::Full).expect("it opens");
+    db.query_row("SELECT coalesce(sum(count), 0) FROM dropped", [], |row| row.get(0)).expect("a number")
+}
+
+/// Writes something that can be counted.
+fn write_one(scope: &mut Scope<'_>) -> Outcome<()> {
+    scope
+        .db
+        .execute("INSERT INTO dropped VALUES (1, 1, 1) ON CONFLICT DO UPDATE SET count = count + 1", [])?;
+    Ok(())
+}
+
+/// Writes something, and then breaks.
+fn write_and_break(scope: &mut Scope<'_>) -> Outcome<()> {
+    write_one(scope)?;
+    scope.db.execute("INSERT INTO meta VALUES (2, 1, 1, 1)", [])?;
+    Ok(())
+}
+
+/// Leaves a debt that only the commit looks at.
+fn break_the_commit(scope: &mut Scope<'_>) -> Outcome<()> {
+    write_one(scope)?;
+    scope.db.execute_batch(
+        "CREATE TEMP TABLE parent (x INTEGER PRIMARY KEY);
+         CREATE TEMP TABLE child (x REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+         INSERT INTO child VALUES (1);",
+    )?;
+    Ok(())
+}
+
+#[test]
+fn what_breaks_in_a_group_takes_nothing_with_it_and_leaves_nothing() {
+    let file = File::new("broken");
+    let answers = answers(&file, "", vec![vec![write_one, write_and_break, write_one]]);
+    assert!(matches!(answers[..], [Ok(()), Err(Refused::NotExecuted(_)), Ok(())]), "{answers:?}");
+    assert_eq!(count(&file), 2);
+}
+
+#[test]
+fn a_commit_that_fails_is_unknown_and_the_next_goes_through() {
+    let file = File::new("commit");
+    let groups = vec![vec![break_the_commit as Operation, write_one], vec![write_one]];
+    let answers = answers(&file, "PRAGMA foreign_keys = ON", groups);
+    assert!(
+        matches!(answers[..], [Err(Refused::Unknown(_)), Err(Refused::Unknown(_)), Ok(())]),
+        "{answers:?}"
+    );
+    assert_eq!(count(&file), 1, "what was unknown did not happen, the rest did");
+}
+
+#[test]
+fn a_transaction_that_cannot_begin_is_not_executed() {
+    let file = File::new("begin");
+    drop(prepare(&file.path(), Durability::Full).expect("a new file"));
+    let other = connect(&file.path(), Durability::Full).expect("it opens");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let answers = answers(&file, "", vec![vec![write_one]]);
+    assert!(matches!(answers[..], [Err(Refused::NotExecuted(_))]), "{answers:?}");
+    assert_eq!(count(&file), 0);
+}

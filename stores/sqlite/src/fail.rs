@@ -1,0 +1,54 @@
+//! Why an operation inside a transaction did not end well, and whether it may have written before.
+
+use dauer_store::{Cause, Refused};
+
+use crate::wire::Unreadable;
+
+/// Two kinds, because a group of operations shares one transaction.
+#[derive(Debug)]
+pub(crate) enum Fail {
+    /// The contract says no. Checks come before the first write, so that nothing has to be undone.
+    Refused(Refused),
+    /// Something broke, perhaps between two writes: the transaction must be rolled back.
+    Broken(Refused),
+}
+
+pub(crate) type Outcome<T> = Result<T, Fail>;
+
+impl Fail {
+    pub(crate) fn into_refused(self) -> Refused {
+        match self {
+            Self::Refused(refused) | Self::Broken(refused) => refused,
+        }
+    }
+}
+
+impl From<Refused> for Fail {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<rusqlite::Error> for Fail {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Broken(refusal(error))
+    }
+}
+
+impl From<Unreadable> for Fail {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::Broken(match unreadable {
+            Unreadable::Newer(format) => Refused::Newer(u32::from(format)),
+            other => Refused::Corrupt(Cause::new(other)),
+        })
+    }
+}
+
+/// What an error of SQLite means for a caller whose transaction is rolled back.
+pub(crate) fn refusal(error: rusqlite::Error) -> Refused {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    match error.sqlite_error_code() {
+        Some(DatabaseCorrupt | NotADatabase) => Refused::Corrupt(Cause::new(error)),
+        _ => Refused::NotExecuted(Cause::new(error)),
+    }
+}

@@ -1,0 +1,98 @@
+//! One hub of a SQLite store, for clients and operators.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use dauer_store::{
+    Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Host,
+    IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused, Scale, SessionId,
+    Slice, StoreLimits, Work,
+};
+
+use crate::fault::Call;
+use crate::session::SqliteSession;
+use crate::shell::Shell;
+
+/// One hub of a [`crate::SqliteStore`].
+pub(crate) struct SqliteHub {
+    shell: Shell,
+}
+
+impl SqliteHub {
+    pub(crate) fn new(shell: Shell) -> Self {
+        Self { shell }
+    }
+}
+
+#[async_trait]
+impl Manage for SqliteHub {
+    async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
+        self.shell.batch(Some(Call::Create), batch, |scope, create| scope.create(create)).await
+    }
+
+    async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>> {
+        self.shell.batch(Some(Call::Send), batch, |scope, message| scope.send(message)).await
+    }
+
+    async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
+        self.shell.write(Some(Call::Amend), move |scope| scope.amend(checkpoint.clone())).await
+    }
+
+    async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
+        self.shell.read(move |view| ids.iter().map(|id| view.get(id)).collect()).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, Refused> {
+        self.shell.read(move |view| view.query(&query)).await
+    }
+
+    async fn list(&self, list: List) -> Result<IdPage, Refused> {
+        self.shell.read(move |view| view.list(&list)).await
+    }
+
+    async fn read_history(
+        &self,
+        instance: &InstanceId,
+        execution: Option<ExecutionId>,
+        from: u32,
+        max_bytes: usize,
+    ) -> Result<Slice, Refused> {
+        let instance = instance.clone();
+        self.shell.read(move |view| view.read_history(&instance, execution, (from, max_bytes))).await
+    }
+
+    async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
+        self.shell.write(None, move |scope| scope.purge(&purge)).await
+    }
+
+    async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
+        let session = host.session;
+        self.shell.write(None, move |scope| scope.attach(&host)).await?;
+        Ok(Arc::new(SqliteSession::new(self.shell.clone(), session)))
+    }
+
+    async fn end_session(&self, session: SessionId) -> Result<(), Refused> {
+        self.shell.write(None, move |scope| scope.end_session(session)).await
+    }
+
+    async fn scale(&self) -> Result<Scale, Refused> {
+        self.shell.write(None, |scope| scope.scale()).await
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.shell.limits()
+    }
+
+    async fn dump(&self, after: Option<String>) -> Result<Dump, Refused> {
+        self.shell.read(move |view| view.dump(after.as_deref())).await
+    }
+
+    async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused> {
+        self.shell.write(None, move |scope| scope.load(items.clone())).await
+    }
+
+    fn changes(&self) -> Changes {
+        self.shell.changes()
+    }
+}

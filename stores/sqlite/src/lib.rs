@@ -1,0 +1,33 @@
+//! The SQLite store: one file, any number of processes and handles, every acknowledged write durable.
+//!
+//! - [`SqliteStore::open`] opens or creates a file; [`SqliteStore::hub`] opens one of its hubs.
+//! - All writes of a handle go through one thread, which joins what waits into one transaction (group commit) and
+//!   answers after it is durable. Between processes a fair gate decides who writes next.
+//! - Reads go through a second thread with its own connection and see every acknowledged write.
+//! - [`Clock`] is the file's time. It never goes backwards, whoever writes.
+//!
+//! The map: `engine` is threads, groups and hints; `state` is the contract in SQL, one file per operation; `wire` is
+//! how values lie in the file; `open` and `schema` make and check the file; `gate` stands between processes.
+
+mod engine;
+mod fail;
+#[cfg_attr(not(feature = "faults"), path = "no_fault.rs")]
+mod fault;
+mod gate;
+mod hub;
+mod open;
+mod options;
+mod schema;
+#[cfg(feature = "faults")]
+pub mod seam;
+mod session;
+mod shell;
+mod state;
+mod store;
+mod wire;
+
+pub use dauer_store::{Clock, ManualClock, SystemClock};
+#[cfg(feature = "faults")]
+pub use fault::{Call, Fault, Faults};
+pub use options::{Durability, OpenError, Options};
+pub use store::SqliteStore;

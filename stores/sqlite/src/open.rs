@@ -1,0 +1,205 @@
+//! Opening and creating the file: safe when several processes do it at once.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::gate::Gate;
+use crate::options::{Durability, OpenError};
+use crate::schema::{APPLICATION_ID, FORMAT, GENERATION, TABLES};
+
+/// How long a statement waits for a lock that another program than dauer holds: dauer's own processes queue at the gate.
+const BUSY_WAIT: Duration = Duration::from_secs(10);
+
+/// Statements that a connection keeps prepared: more than this crate has.
+const STATEMENTS_KEPT: usize = 256;
+
+/// Pages in the write-ahead log from which a commit moves them into the file: larger makes long stalls, smaller more
+/// writes.
+const CHECKPOINT_PAGES: u32 = 2_000;
+
+/// The path of a file that belongs to the database.
+pub(crate) fn side_path(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Opens or creates a file that only this user may touch.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Creates the database file, empty, for this user alone; does nothing when it is there. A file that is there must not
+/// be opened except by SQLite: when any descriptor of it is closed, the system forgets all locks that other handles of
+/// this process have on it.
+fn create_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created.map(|_| ()),
+    }
+}
+
+/// Checks the place, creates what is missing, and gives the gate of this handle.
+pub(crate) fn prepare(path: &Path, durability: Durability) -> Result<Gate, OpenError> {
+    let failed = |source: io::Error| failure(path, source);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(OpenError::DirectoryMissing(path.into()));
+    }
+    if path.exists() && !path.is_file() {
+        return Err(OpenError::NotAFile(path.into()));
+    }
+    refuse_network(path, folder)?;
+    let gate = Gate::open(path).map_err(failed)?;
+    {
+        // Creation and migration are a write like any other: one process at a time.
+        let _passage = gate.pass().map_err(failed)?;
+        create_private(path).map_err(failed)?;
+        let (first, content) = look(path)?;
+        if let Content::Nothing = content {
+            // Both only have an effect before the first table; later they would be a write of their own.
+            let set = first.pragma_update(None, "page_size", 4096);
+            set.and_then(|()| first.pragma_update(None, "auto_vacuum", "INCREMENTAL"))
+                .and_then(|()| settings(&first, durability))
+                .map_err(|error| sqlite_failure(path, error))?;
+            create(path, first)?;
+        }
+    }
+    Ok(gate)
+}
+
+fn failure(path: &Path, source: io::Error) -> OpenError {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            OpenError::ReadOnly { path: path.into(), source: source.into() }
+        }
+        _ => OpenError::Io { path: path.into(), source },
+    }
+}
+
+/// A connection with all settings.
+pub(crate) fn connect(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
+    configure(path, durability).map_err(|error| sqlite_failure(path, error))
+}
+
+fn configure(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
+    let connection = plain(path)?;
+    settings(&connection, durability)?;
+    Ok(connection)
+}
+
+/// A connection that has changed nothing.
+fn plain(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    Ok(connection)
+}
+
+fn settings(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    let synchronous = match durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))
+}
+
+fn sqlite_failure(path: &Path, error: rusqlite::Error) -> OpenError {
+    use rusqlite::ErrorCode::{CannotOpen, NotADatabase, PermissionDenied, ReadOnly};
+    match error.sqlite_error_code() {
+        Some(NotADatabase) => OpenError::NotADatabase(path.into()),
+        Some(ReadOnly | CannotOpen | PermissionDenied) => {
+            OpenError::ReadOnly { path: path.into(), source: error.into() }
+        }
+        _ => OpenError::Sqlite { path: path.into(), source: error },
+    }
+}
+
+/// What is in a file.
+enum Content {
+    Nothing,
+    OurTables,
+}
+
+/// Looks before anything is changed: the settings of a connection would change the database of another program.
+fn look(path: &Path) -> Result<(Connection, Content), OpenError> {
+    let connection = plain(path).map_err(|error| sqlite_failure(path, error))?;
+    let content = content(path, &connection)?;
+    Ok((connection, content))
+}
+
+/// Whether a file is empty or ours; everything else is refused.
+fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
+    let failed = |error: rusqlite::Error| sqlite_failure(path, error);
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
+    let newer = |format: i64| OpenError::Newer {
+        path: path.into(),
+        format: u32::try_from(format).unwrap_or(u32::MAX),
+    };
+    if number("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(Content::Nothing);
+    }
+    if number("PRAGMA application_id")? != APPLICATION_ID {
+        return Err(OpenError::NotADatabase(path.into()));
+    }
+    let format = number("PRAGMA user_version")?;
+    if format != i64::from(FORMAT) {
+        return Err(newer(format));
+    }
+    // The tables have changed since: a newer dauer of the same format was here.
+    match number("SELECT generation FROM meta")? {
+        GENERATION => Ok(Content::OurTables),
+        _ => Err(newer(format + 1)),
+    }
+}
+
+/// Makes the tables in an empty file.
+fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
+    let failed = |error: rusqlite::Error| sqlite_failure(path, error);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    match content(path, &transaction)? {
+        Content::OurTables => return Ok(()),
+        Content::Nothing => {}
+    }
+    transaction.execute_batch(TABLES).map_err(failed)?;
+    transaction.execute("INSERT INTO meta VALUES (1, ?1, ?2, 0)", (FORMAT, GENERATION)).map_err(failed)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+    transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// Locks on network file systems are not kept, or not by everyone: SQLite then destroys its file.
+#[cfg(target_os = "linux")]
+fn refuse_network(path: &Path, folder: &Path) -> Result<(), OpenError> {
+    const NETWORK: [(u64, &str); 5] =
+        [(0x6969, "NFS"), (0xFF53_4D42, "CIFS"), (0xFE53_4D42, "SMB2"), (0x517B, "SMB"), (0x0102_1997, "9P")];
+    // A system that does not tell is taken at its word: the file opens as on any disk.
+    let Ok(found) = rustix::fs::statfs(folder) else { return Ok(()) };
+    // The field is signed on some systems; the numbers have 32 bits.
+    let magic = found.f_type as u64 & 0xFFFF_FFFF;
+    match NETWORK.into_iter().find(|(number, _)| *number == magic) {
+        Some((_, kind)) => Err(OpenError::Network { path: path.into(), kind }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refuse_network(_path: &Path, _folder: &Path) -> Result<(), OpenError> {
+    Ok(())
+}

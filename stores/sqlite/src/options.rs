@@ -1,0 +1,109 @@
+//! How a store is opened, and why it may not be.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dauer_core::limits;
+use dauer_store::StoreLimits;
+
+use dauer_store::{Clock, SystemClock};
+
+/// Room for names, ids and trace context beside the payload of an event.
+const EVENT_BYTES_BESIDE_PAYLOAD: u64 = 1024 * 1024;
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The loss of power (`synchronous=FULL`).
+    #[default]
+    Full,
+    /// The death of the process, not the loss of power (`synchronous=NORMAL`): the last writes before it may be gone,
+    /// the file stays whole.
+    Normal,
+}
+
+/// The settings of a store.
+#[derive(Clone)]
+pub struct Options {
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// The time of this handle. The file's time is the latest that any handle has written.
+    pub clock: Arc<dyn Clock>,
+    /// The largest things it takes.
+    pub limits: StoreLimits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Full,
+            clock: Arc::new(SystemClock::new()),
+            limits: StoreLimits {
+                message_bytes: limits::PAYLOAD_BYTES_MAX as u64 + EVENT_BYTES_BESIDE_PAYLOAD,
+                checkpoint_bytes: limits::HISTORY_BYTES_MAX,
+                // An action makes one item; the end of a run adds an answer, unlocks and terminates for what is open.
+                checkpoint_items: 2 * limits::ACTIONS_PER_TURN_MAX as u64,
+                delay: limits::TIMER_MAX,
+            },
+        }
+    }
+}
+
+/// Why a file could not be opened as a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The folder of the file does not exist.
+    #[error("{0:?} is in a folder that does not exist; create the folder first")]
+    DirectoryMissing(PathBuf),
+    /// The path is a folder, a device or the like.
+    #[error("{0:?} is not a file; give the path of a file that exists or can be created")]
+    NotAFile(PathBuf),
+    /// The file is there and is something else.
+    #[error("{0:?} is not a dauer store; give another path, or move that file away")]
+    NotADatabase(PathBuf),
+    /// The file was written by a newer dauer.
+    #[error("{path:?} has format {format}; use a newer dauer")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
+    /// The file or its folder cannot be written.
+    #[error("{path:?} cannot be written; give this user write access to the file and its folder")]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file lies on a network file system, whose locks cannot be trusted.
+    #[error("{path:?} is on a network file system ({kind}), where SQLite loses data; use a local disk")]
+    Network {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        kind: &'static str,
+    },
+    /// SQLite failed.
+    #[error("{path:?} could not be opened")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The system failed.
+    #[error("{path:?} could not be opened")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,130 @@
+//! How the file is laid out, and in which format.
+//!
+//! Integer keys stand for hubs, queues, instances and sessions. Indexes are few and partial: each costs a tenth of the
+//! writes. What a claim looks for is in `place`: the time from which an item that anyone may take is ready, else NULL.
+
+/// The format of the file. Another one is refused politely.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
+pub(crate) const GENERATION: i64 = 1;
+
+/// "daur": how other tools tell the file.
+pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
+
+/// The tables of format 1.
+pub(crate) const TABLES: &str = "
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    format INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    latest INTEGER NOT NULL
+);
+CREATE TABLE hubs (key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, pristine INTEGER NOT NULL);
+CREATE TABLE queues (
+    key INTEGER PRIMARY KEY,
+    hub INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL, -- '' for none, else '=' and the version
+    UNIQUE (hub, kind, name, version)
+);
+CREATE TABLE sessions (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    hub INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    host TEXT NOT NULL,
+    lease INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ended INTEGER NOT NULL,
+    lapsed INTEGER NOT NULL,
+    UNIQUE (hub, id)
+);
+CREATE TABLE lost (key INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, item BLOB NOT NULL);
+CREATE INDEX lost_of_session ON lost (session);
+CREATE TABLE instances (
+    key INTEGER PRIMARY KEY,
+    hub INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    queue INTEGER NOT NULL,
+    offered INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    stalled INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    completed INTEGER,
+    holder INTEGER,
+    grip INTEGER NOT NULL, -- 0 nobody, 1 claimed, 2 kept with nothing to do, 3 kept with arrivals
+    ready_at INTEGER,
+    not_before INTEGER NOT NULL,
+    place INTEGER,
+    remembered INTEGER NOT NULL, -- rows in applied
+    last BLOB,
+    record BLOB NOT NULL
+);
+CREATE UNIQUE INDEX instances_by_id ON instances (hub, id);
+CREATE INDEX instances_by_created ON instances (hub, created, id);
+CREATE INDEX instances_by_completed ON instances (hub, completed, id) WHERE completed IS NOT NULL;
+CREATE INDEX instances_ready ON instances (offered, place) WHERE place IS NOT NULL;
+CREATE INDEX instances_held ON instances (holder, grip, ready_at) WHERE holder IS NOT NULL;
+CREATE TABLE history (
+    key INTEGER PRIMARY KEY,
+    instance INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    trail BLOB NOT NULL,
+    events BLOB NOT NULL
+);
+CREATE INDEX history_of_instance ON history (instance, first);
+CREATE TABLE inbox (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    instance INTEGER NOT NULL,
+    kind INTEGER NOT NULL, -- 0 prologue, 1 visible on arrival, 2 delayed
+    message BLOB NOT NULL,
+    position INTEGER NOT NULL,
+    visible INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    sender TEXT,
+    execution BLOB,
+    bytes INTEGER NOT NULL,
+    remember INTEGER NOT NULL, -- whether its id is remembered once it is applied
+    body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX inbox_of_instance ON inbox (instance, kind, message);
+CREATE INDEX inbox_delayed ON inbox (instance, position) WHERE kind = 2;
+CREATE TABLE outbox (key INTEGER PRIMARY KEY, hub INTEGER NOT NULL, instance INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX outbox_of_hub ON outbox (hub, instance);
+CREATE TABLE applied (
+    key INTEGER PRIMARY KEY,
+    instance INTEGER NOT NULL,
+    message BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    UNIQUE (instance, message)
+);
+CREATE TABLE tasks (
+    key INTEGER PRIMARY KEY,
+    hub INTEGER NOT NULL,
+    instance INTEGER NOT NULL,
+    task BLOB NOT NULL,
+    execution BLOB NOT NULL,
+    queue INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    holder INTEGER,
+    attempts INTEGER NOT NULL,
+    ready_at INTEGER NOT NULL,
+    not_before INTEGER NOT NULL,
+    withdrawn INTEGER NOT NULL,
+    place INTEGER,
+    body BLOB NOT NULL,
+    UNIQUE (instance, task)
+);
+CREATE INDEX tasks_ready ON tasks (queue, place) WHERE place IS NOT NULL;
+CREATE INDEX tasks_held ON tasks (holder) WHERE holder IS NOT NULL;
+CREATE TABLE dropped (hub INTEGER NOT NULL, reason INTEGER NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (hub, reason)) WITHOUT ROWID;
+";

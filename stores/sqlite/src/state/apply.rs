@@ -1,0 +1,170 @@
+//! Applying a checkpoint that was checked: everything in one transaction, or nothing.
+
+use rusqlite::params;
+
+use dauer_store::{
+    Batch, Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then,
+    Times, Timestamp,
+};
+
+use super::commit::Committer;
+use super::instance::{Grip, Held, Instance};
+use super::{Scope, signed};
+use crate::fail::Outcome;
+use crate::wire::{LastCommit, digest, write_trail};
+
+impl Scope<'_> {
+    pub(super) fn apply(
+        &mut self,
+        by: &Committer,
+        mut instance: Instance,
+        checkpoint: Checkpoint,
+    ) -> Outcome<Committed> {
+        let amendment = by.session.is_none().then(|| digest(&checkpoint));
+        let Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take, then } =
+            checkpoint;
+        if by.session.is_none() {
+            // The fence of whoever holds it will never pass again.
+            self.take_from_holder(&mut instance)?;
+            instance.epoch = instance.epoch.next();
+        }
+        self.consume(&mut instance, &consumed)?;
+        for completion in completions {
+            self.remove_task_of(instance.key, completion.fence.task)?;
+        }
+        self.write_history(by, &mut instance, history)?;
+        self.write_record(&mut instance, record);
+        self.end_run(&instance)?;
+        let taken = self.insert_tasks(by.session, &instance, (tasks, take))?;
+        self.deliver_all(&mut instance, timers.into_iter().chain(messages))?;
+        self.keep_or_release(by.session, &mut instance, then);
+        self.refresh(&mut instance)?;
+        instance.last = Some(LastCommit {
+            execution: fence.execution,
+            revision: fence.revision,
+            epoch: fence.epoch,
+            by: by.session,
+            amendment,
+            taken: taken.iter().map(|lease| lease.fence.task).collect(),
+        });
+        let committed = self.answer(by.session, &mut instance, taken)?;
+        self.store_all(&mut instance)?;
+        Ok(committed)
+    }
+
+    fn consume(&mut self, instance: &mut Instance, consumed: &[MessageId]) -> Outcome<()> {
+        for id in consumed {
+            if self.take_message(instance.key, *id)? {
+                self.remember(instance, *id, self.now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what a turn sends. What it sends to itself goes into the instance at hand.
+    fn deliver_all(
+        &mut self,
+        instance: &mut Instance,
+        messages: impl Iterator<Item = Message>,
+    ) -> Outcome<()> {
+        for message in messages {
+            if message.to == instance.id {
+                self.deliver_to(instance, message)?;
+            } else {
+                self.deliver(message)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of the history is counted in the record that is there; `write_record` keeps it.
+    fn write_history(&mut self, by: &Committer, instance: &mut Instance, history: History) -> Outcome<()> {
+        match history {
+            History::Append(batch) => self.append_history(by, instance, &batch),
+            History::Replace { execution, batches, prologue } => {
+                self.db.prepare_cached("DELETE FROM history WHERE instance = ?1")?.execute([instance.key])?;
+                (instance.record.history_len, instance.record.history_bytes) = (0, 0);
+                for batch in &batches {
+                    self.append_history(by, instance, batch)?;
+                }
+                // What the turn did not name of the old prologue stays, behind the new one: an event that was carried
+                // over before a suspend, say, is carried on.
+                self.renew_prologue(instance.key, &prologue)?;
+                let dropped = self.drop_other_executions(instance.key, execution)?;
+                self.count_dropped(DropReason::OtherExecution, dropped)
+            }
+        }
+    }
+
+    fn append_history(&self, by: &Committer, instance: &mut Instance, batch: &Batch) -> Outcome<()> {
+        let record = &mut instance.record;
+        let mut add = self.db.prepare_cached(
+            "INSERT INTO history (instance, first, revision, epoch, owner, at, count, trail, events)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?;
+        add.execute(params![
+            instance.key,
+            record.history_len,
+            signed(record.revision.next().0),
+            signed(instance.epoch.0),
+            by.host.as_str(),
+            self.now.0,
+            batch.count,
+            write_trail(&batch.consumed, &batch.produced),
+            &**batch.events.stored(),
+        ])?;
+        record.history_len = record.history_len.saturating_add(batch.count);
+        record.history_bytes += batch.events.len() as u64;
+        Ok(())
+    }
+
+    /// Takes the record over, with what the store sets.
+    fn write_record(&mut self, instance: &mut Instance, mut record: Record) {
+        let (now, old) = (self.now, &instance.record);
+        let begun = record.start != old.start;
+        let unset = record.times.created == Times::default().created;
+        record.times.created = match (begun, unset) {
+            (true, _) => now,
+            (false, true) => old.times.created,
+            (false, false) => record.times.created,
+        };
+        record.times.updated = now;
+        // A commit to a run that had ended does not move its end.
+        let ended_before = old.times.completed.filter(|_| old.execution == record.execution);
+        record.times.completed = record.status.is_ended().then(|| ended_before.unwrap_or(now));
+        record.revision = old.revision.next();
+        (record.history_len, record.history_bytes) = (old.history_len, old.history_bytes);
+        record.attempts = 0;
+        record.trouble = None;
+        let old = std::mem::replace(&mut instance.record, record);
+        self.hint_status(&old, &instance.record, &instance.id);
+    }
+
+    /// Adds tasks, and leases the first `take` of them to the session.
+    fn insert_tasks(
+        &mut self,
+        by: Option<i64>,
+        instance: &Instance,
+        (tasks, take): (Vec<Task>, usize),
+    ) -> Outcome<Vec<TaskLease>> {
+        let mut taken = Vec::new();
+        for (at, task) in tasks.into_iter().enumerate() {
+            let taker = by.filter(|_| at < take);
+            if let Some(held) = self.insert_task(instance.key, task, taker)? {
+                taken.extend(taker.map(|_| held.lease(self.now)));
+            }
+        }
+        Ok(taken)
+    }
+
+    /// What becomes of the claim. An ended instance is never kept: what may wait for it is a start, which the code of
+    /// another host may have to run.
+    fn keep_or_release(&self, by: Option<i64>, instance: &mut Instance, then: Then) {
+        instance.not_before = match then {
+            Then::Keep => Timestamp::default(),
+            Then::Release { delay } => self.not_before(delay),
+        };
+        let keeper = by.filter(|_| then == Then::Keep && !instance.is_over());
+        instance.holder = keeper.map(|session| Held { session, grip: Grip::Idle });
+    }
+}

@@ -1,0 +1,128 @@
+//! Claiming turns: first what an earlier claim won and nobody received, then what is due.
+
+use rusqlite::params;
+
+use dauer_store::{ClaimedTurn, SessionId, Want};
+
+use super::gather::{Take, tags_match};
+use super::instance::{Grip, Held, Instance};
+use super::undelivered::Parcel;
+use super::{Scope, What};
+use crate::fail::Outcome;
+
+/// What a claim has won.
+#[derive(Debug)]
+pub(crate) struct Won<T> {
+    pub(crate) session: i64,
+    pub(crate) items: Vec<T>,
+    /// The keys of the items, to remember them by until they are received.
+    pub(crate) parcels: Vec<Parcel>,
+    pub(super) bytes: usize,
+}
+
+impl<T> Won<T> {
+    pub(super) fn nothing(session: i64) -> Self {
+        Self { session, items: Vec::new(), parcels: Vec::new(), bytes: 0 }
+    }
+}
+
+impl Scope<'_> {
+    /// Wins turns for a session.
+    pub(crate) fn claim_turns(&mut self, session: SessionId, want: &Want) -> Outcome<Won<ClaimedTurn>> {
+        let session = self.claiming(session)?;
+        self.touch()?;
+        self.relay()?;
+        self.sweep()?;
+        let mut won = Won::nothing(session);
+        for (key, epoch) in self.group.undelivered.of(session, What::Turn) {
+            let Some(instance) = self.undelivered_turn(session, key, epoch)? else { continue };
+            if want.queues.admits(&instance.record.queue)
+                && let Take::Full = self.win_turn(want, instance, &mut won)?
+            {
+                return Ok(won);
+            }
+        }
+        for key in self.kept_turns(session)? {
+            let Some(instance) = self.instance_at(key)? else { continue };
+            if want.queues.admits(&instance.record.queue)
+                && let Take::Full = self.win_turn(want, instance, &mut won)?
+            {
+                return Ok(won);
+            }
+        }
+        self.gather(want, What::Turn, |scope, key| {
+            let Some(instance) = scope.instance_at(key)? else { return Ok(Take::Passed) };
+            let free = match instance.holder {
+                None => true,
+                Some(held) => held.session != session && !scope.is_live(held.session)?,
+            };
+            if free { scope.win_turn(want, instance, &mut won) } else { Ok(Take::Passed) }
+        })?;
+        Ok(won)
+    }
+
+    /// An instance that an earlier claim of the session won, if it is still so. Else nobody waits for it any more.
+    fn undelivered_turn(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<Instance>> {
+        let instance = self.instance_at(key)?;
+        let mine = instance
+            .filter(|i| i.epoch.0 == epoch && i.holder == Some(Held { session, grip: Grip::Claimed }));
+        if mine.is_none() {
+            self.group.stale.push((session, (What::Turn, key, epoch)));
+        }
+        Ok(mine.filter(|_| !self.group.won_again.contains(&(What::Turn, key))))
+    }
+
+    /// What the session kept with nothing to do, and has something to do now.
+    fn kept_turns(&self, session: i64) -> Outcome<Vec<i64>> {
+        let mut find = self.db.prepare_cached(
+            "SELECT key FROM instances WHERE holder = ?1 AND grip = 2 AND ready_at <= ?2 ORDER BY ready_at",
+        )?;
+        let rows = find.query_map(params![session, self.now.0], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Takes one instance, if it is ready, wanted, and small enough for what is left of the claim's bytes.
+    fn win_turn(&mut self, want: &Want, mut instance: Instance, won: &mut Won<ClaimedTurn>) -> Outcome<Take> {
+        if won.items.len() >= want.count {
+            return Ok(Take::Full);
+        }
+        if !tags_match(want, &instance.record.tags) {
+            return Ok(Take::Passed);
+        }
+        let left = want.bytes.saturating_sub(won.bytes);
+        let Some(batch) = self.turn_batch(&instance, left, won.items.is_empty())? else {
+            let ready = self.turn_batch(&instance, usize::MAX, true)?.is_some();
+            return Ok(if ready { Take::Full } else { Take::Passed });
+        };
+        self.take_over(won.session, &mut instance)?;
+        won.bytes = won.bytes.saturating_add(batch.bytes);
+        won.parcels.push((What::Turn, instance.key, instance.epoch.0));
+        won.items.push(ClaimedTurn {
+            fence: instance.fence(),
+            record: instance.record,
+            messages: batch.messages,
+            more: batch.more,
+            history: None,
+            now: self.now,
+        });
+        Ok(Take::Taken)
+    }
+
+    /// Makes the session the holder. The epoch grows whenever the instance comes from the store's hands or another
+    /// session's: a session that gave it back and takes it again has two claims, and what it still sends for the first
+    /// must not pass for the second. The attempts grow when the last holder died with it.
+    fn take_over(&mut self, session: i64, instance: &mut Instance) -> Outcome<()> {
+        let continues = instance.is_held_by(session);
+        let from_dead = instance.holder.is_some() && !continues;
+        if from_dead {
+            self.take_from_holder(instance)?;
+            instance.record.attempts = instance.record.attempts.saturating_add(1);
+        }
+        if !continues {
+            instance.epoch = instance.epoch.next();
+        }
+        instance.holder = Some(Held { session, grip: Grip::Claimed });
+        self.group.won_again.insert((What::Turn, instance.key));
+        if from_dead { self.store_all(instance) } else { self.store_hold(instance) }
+    }
+}

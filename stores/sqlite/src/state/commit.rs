@@ -1,0 +1,110 @@
+//! Commits: everything one turn changes, checked here against the fence and applied in `apply`.
+
+use std::collections::BTreeSet;
+
+use dauer_store::{Checkpoint, Committed, Completion, HostId, SessionId, TaskLease};
+
+use super::instance::{Grip, Held, Instance};
+use super::{Scope, fenced};
+use crate::fail::Outcome;
+
+/// Who commits.
+pub(super) struct Committer {
+    pub(super) session: Option<i64>,
+    pub(super) host: HostId,
+}
+
+impl Scope<'_> {
+    /// Commits the turn of a session.
+    pub(crate) fn commit(&mut self, session: SessionId, checkpoint: Checkpoint) -> Outcome<Committed> {
+        let session = self.acting(session)?;
+        self.write(&Committer { session: Some(session.key), host: session.host }, checkpoint)
+    }
+
+    /// Commits a change from outside, over the head of whoever holds the instance.
+    pub(crate) fn amend(&mut self, checkpoint: Checkpoint) -> Outcome<Committed> {
+        self.write(&Committer { session: None, host: amender() }, checkpoint)
+    }
+
+    fn write(&mut self, by: &Committer, checkpoint: Checkpoint) -> Outcome<Committed> {
+        let Some(instance) = self.instance(&checkpoint.fence.instance)? else { return fenced() };
+        if instance.repeats(&checkpoint, by.session) {
+            return self.answer_again(by.session, instance);
+        }
+        self.check(by.session, &instance, &checkpoint)?;
+        self.touch()?;
+        self.apply(by, instance, checkpoint)
+    }
+
+    /// Whether a checkpoint may be applied. Changes nothing. Time decides nothing here: an expired session commits until
+    /// somebody has taken the instance.
+    fn check(&self, by: Option<i64>, instance: &Instance, checkpoint: &Checkpoint) -> Outcome<()> {
+        let (fence, record) = (&checkpoint.fence, &instance.record);
+        let current = fence.execution == record.execution && fence.revision == record.revision;
+        let holds = by.is_none_or(|session| instance.epoch == fence.epoch && instance.is_held_by(session));
+        if !current || !holds {
+            return fenced();
+        }
+        self.check_completions(by, instance, &checkpoint.completions)?;
+        self.check_limits(checkpoint)
+    }
+
+    /// Every fused completion must name a task of this run that the session holds, once.
+    fn check_completions(
+        &self,
+        by: Option<i64>,
+        instance: &Instance,
+        completions: &[Completion],
+    ) -> Outcome<()> {
+        let mut seen = BTreeSet::new();
+        for Completion { fence, .. } in completions {
+            let task = self.task(instance.key, fence.task)?;
+            let held = task.is_some_and(|task| {
+                let mine = by.is_some_and(|session| task.is_held_by(session, fence.epoch));
+                mine && task.task.execution == instance.record.execution && !task.withdrawn
+            });
+            if !held || fence.instance != instance.id || !seen.insert(fence.task) {
+                return fenced();
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a commit: what has arrived for an instance that is kept is handed out with it.
+    pub(super) fn answer(
+        &mut self,
+        by: Option<i64>,
+        instance: &mut Instance,
+        taken: Vec<TaskLease>,
+    ) -> Outcome<Committed> {
+        let (revision, now) = (instance.record.revision, self.now);
+        let mut committed = Committed { revision, arrived: Vec::new(), taken, now };
+        let kept = instance.holder.filter(|held| held.grip != Grip::Claimed && by == Some(held.session));
+        if let Some(Held { session, .. }) = kept {
+            let batch = self.turn_batch(instance, usize::MAX, true)?.unwrap_or_default();
+            let grip = if batch.messages.is_empty() { Grip::Idle } else { Grip::Kept };
+            instance.holder = Some(Held { session, grip });
+            committed.arrived = batch.messages;
+        }
+        Ok(committed)
+    }
+
+    /// The answer to a commit that was sent again because its outcome was unknown.
+    fn answer_again(&mut self, by: Option<i64>, mut instance: Instance) -> Outcome<Committed> {
+        let mut taken = Vec::new();
+        for id in instance.last.as_ref().map(|last| last.taken.clone()).unwrap_or_default() {
+            let task = self.task(instance.key, id)?;
+            let held = task.filter(|task| by.is_some() && task.holder == by);
+            taken.extend(held.map(|task| task.lease(self.now)));
+        }
+        let committed = self.answer(by, &mut instance, taken)?;
+        self.store_hold(&mut instance)?;
+        Ok(committed)
+    }
+}
+
+/// The owner of a commit that no host made.
+#[expect(clippy::expect_used, reason = "a constant, not empty, short, without control characters")]
+fn amender() -> HostId {
+    HostId::new("amend").expect("a valid host id")
+}

@@ -1,0 +1,91 @@
+//! Starting instances.
+
+use dauer_store::{
+    Cause, Class, Create, Created, Delivered, DropReason, ExecutionId, Message, Over, Record, Refused, Start,
+    Status,
+};
+
+use super::Scope;
+use super::instance::Instance;
+use crate::fail::Outcome;
+
+impl Scope<'_> {
+    /// Starts an instance, in one write.
+    pub(crate) fn create(&mut self, create: Create) -> Outcome<Created> {
+        let Create { start: message, reuse } = create;
+        self.check_message(&message)?;
+        let Class::Start(start) = &message.class else {
+            let reason = "only a message of class Start creates an instance";
+            return Err(Refused::NotExecuted(Cause::new(reason)).into());
+        };
+        let execution = start.record.execution;
+        let Some(instance) = self.instance(&message.to)? else {
+            self.touch()?;
+            let mut instance = self.found(&message.to.clone(), start.record.clone())?;
+            self.put(&mut instance, message)?;
+            self.store_hold(&mut instance)?;
+            return Ok(Created::New(execution));
+        };
+        if let Some(execution) = self.repeated(&instance, &message, start)? {
+            self.count_dropped(DropReason::Repeat, 1)?;
+            return Ok(Created::Repeat(execution));
+        }
+        // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
+        // its parent waits for the answer.
+        let status = match instance.record.status {
+            ended if ended.is_ended() && self.start_waits(instance.key)? => Status::Pending,
+            status => status,
+        };
+        if !reuse.replaceable.contains(&status) {
+            return Err(Refused::Exists(status).into());
+        }
+        self.touch()?;
+        if status.is_ended() {
+            let record = start.record.clone();
+            self.replace(instance, record, message)?;
+            return Ok(Created::New(execution));
+        }
+        match self.deliver(terminating(message))? {
+            Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(execution)),
+            Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
+        }
+    }
+
+    /// The run that the same start began or will begin, if it was there before.
+    fn repeated(
+        &self,
+        instance: &Instance,
+        message: &Message,
+        start: &Start,
+    ) -> Outcome<Option<ExecutionId>> {
+        let record = &instance.record;
+        if record.start == message.id || record.execution == start.record.execution {
+            return Ok(Some(record.execution));
+        }
+        Ok(self.waits(instance.key, message.id)?.then_some(start.record.execution))
+    }
+
+    /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
+    /// rises, so that nobody's fence on the old one passes, and the revision goes on.
+    fn replace(&mut self, old: Instance, record: Record, message: Message) -> Outcome<()> {
+        self.discard_tasks_of(old.key)?;
+        let record = self.newborn(record, old.record.revision.next());
+        let (id, epoch) = (old.id.clone(), old.epoch.next());
+        // Only starts and rewinds wait for an ended instance; another start has run before them now.
+        self.count_dropped(DropReason::Running, self.count_starts(old.key)?)?;
+        self.remove_instance(old)?;
+        let mut new = self.insert_instance(&id, record, epoch)?;
+        self.put(&mut new, message)?;
+        self.store_hold(&mut new)
+    }
+}
+
+/// The same start, with the client's wish that it ends the run it meets.
+fn terminating(message: Message) -> Message {
+    match message.class {
+        Class::Start(start) => {
+            Message { class: Class::Start(Box::new(Start { over: Over::Terminate, ..*start })), ..message }
+        }
+        class => Message { class, ..message },
+    }
+}

@@ -1,0 +1,127 @@
+//! Delivery: the one way into an inbox, for clients, turns, timers and activities.
+
+use rusqlite::params;
+
+use dauer_store::{
+    Class, Delivered, DropReason, Epoch, Hold, InstanceId, Message, Record, Revision, Start, Times,
+};
+
+use super::Scope;
+use super::inbox::is_remembered;
+use super::instance::Instance;
+use crate::fail::Outcome;
+use crate::wire::read_message;
+
+/// What a start or rewind carries; both create and reopen instances.
+pub(super) fn opens(message: &Message) -> Option<&Start> {
+    match &message.class {
+        Class::Start(start) | Class::Rewind(start) => Some(start),
+        Class::Control(_) | Class::Ordinary => None,
+    }
+}
+
+impl Scope<'_> {
+    /// A client's message.
+    pub(crate) fn send(&mut self, message: Message) -> Outcome<Delivered> {
+        self.check_message(&message)?;
+        self.touch()?;
+        self.deliver(message)
+    }
+
+    /// Puts a message into the inbox of its instance, or counts why not.
+    pub(super) fn deliver(&mut self, message: Message) -> Outcome<Delivered> {
+        let mut instance = match self.instance(&message.to)? {
+            Some(instance) => instance,
+            None => match created_by(&message) {
+                Some(record) => {
+                    let id = message.to.clone();
+                    let mut instance = self.found(&id, record)?;
+                    self.put(&mut instance, message)?;
+                    self.store_hold(&mut instance)?;
+                    return Ok(Delivered::Applied);
+                }
+                None => return self.drop_message(DropReason::Absent),
+            },
+        };
+        let before = instance.ready_at;
+        let delivered = self.deliver_to(&mut instance, message)?;
+        // A message that changes nothing about readiness costs one row, not two.
+        if instance.ready_at != before || instance.is_over() {
+            self.store_hold(&mut instance)?;
+        }
+        Ok(delivered)
+    }
+
+    /// The same for an instance at hand, which the caller stores.
+    pub(super) fn deliver_to(&mut self, instance: &mut Instance, message: Message) -> Outcome<Delivered> {
+        match self.judge(instance, &message)? {
+            None => {
+                self.put(instance, message)?;
+                Ok(Delivered::Applied)
+            }
+            Some(reason) => self.drop_message(reason),
+        }
+    }
+
+    pub(super) fn drop_message(&self, reason: DropReason) -> Outcome<Delivered> {
+        self.count_dropped(reason, 1)?;
+        Ok(Delivered::Dropped(reason))
+    }
+
+    /// Why an instance does not take a message at all; when it does, is a matter of its hold.
+    fn judge(&self, instance: &Instance, message: &Message) -> Outcome<Option<DropReason>> {
+        let record = &instance.record;
+        let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
+        let repeats = started
+            || self.waits(instance.key, message.id)?
+            || is_remembered(message) && self.is_applied(instance.key, message.id)?;
+        let other_run = message.execution.is_some_and(|execution| execution != record.execution);
+        Ok(if repeats {
+            Some(DropReason::Repeat)
+        } else if other_run {
+            Some(DropReason::OtherExecution)
+        } else if record.hold == Hold::Ended && opens(message).is_none() {
+            Some(DropReason::Ended)
+        } else {
+            None
+        })
+    }
+
+    /// Adds a new instance with an empty inbox.
+    pub(super) fn found(&mut self, id: &InstanceId, record: Record) -> Outcome<Instance> {
+        let record = self.newborn(record, Revision::default());
+        self.insert_instance(id, record, Epoch::default())
+    }
+
+    /// A record from a start, with what the store sets.
+    pub(super) fn newborn(&self, record: Record, revision: Revision) -> Record {
+        let now = self.now;
+        let times = Times { created: now, updated: now, scheduled: record.times.scheduled, completed: None };
+        Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
+    }
+
+    /// Delivers what loaded instances still had in their outbox; this store itself never has one.
+    pub(super) fn relay(&mut self) -> Outcome<()> {
+        let mut find =
+            self.db.prepare_cached("SELECT key, body FROM outbox WHERE hub = ?1 ORDER BY instance, key")?;
+        let rows =
+            find.query_map([self.hub], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
+        let waiting = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        for (key, body) in waiting {
+            self.deliver(read_message(&body)?)?;
+            self.db.prepare_cached("DELETE FROM outbox WHERE key = ?1")?.execute(params![key])?;
+        }
+        Ok(())
+    }
+}
+
+/// The record of the instance that a message to nobody brings into being.
+fn created_by(message: &Message) -> Option<Record> {
+    let record = match (opens(message), message.to.entity_name()) {
+        (Some(start), _) => start.record.clone(),
+        (None, Some(name)) => Record::entity(name, message),
+        (None, None) => return None,
+    };
+    // What is meant for one run of an instance cannot begin another.
+    message.execution.is_none_or(|execution| execution == record.execution).then_some(record)
+}

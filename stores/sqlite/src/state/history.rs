@@ -1,0 +1,88 @@
+//! Reading histories.
+
+use bytes::Bytes;
+use rusqlite::{Row, params};
+
+use dauer_store::{
+    Batch, Encoded, Epoch, ExecutionId, Fence, HostId, InstanceId, Revision, SessionId, Slice, StoredBatch,
+    Timestamp,
+};
+
+use super::{View, fenced, unsigned};
+use crate::fail::Outcome;
+use crate::wire::{Unreadable, read_trail};
+
+impl View<'_> {
+    /// Reads for a host that holds the instance.
+    pub(crate) fn load_history(
+        &self,
+        session: SessionId,
+        fence: &Fence,
+        (from, max_bytes): (u32, usize),
+    ) -> Outcome<Slice> {
+        let session = self.acting(session)?.key;
+        let held = self.instance(&fence.instance)?.filter(|i| i.is_held_by(session) && i.fence() == *fence);
+        match held {
+            Some(instance) => self.slice(instance.key, from, max_bytes),
+            None => fenced(),
+        }
+    }
+
+    /// Reads for anyone. What is not there has no history.
+    pub(crate) fn read_history(
+        &self,
+        id: &InstanceId,
+        execution: Option<ExecutionId>,
+        (from, max_bytes): (u32, usize),
+    ) -> Outcome<Slice> {
+        let instance = self.instance(id)?;
+        let instance = instance.filter(|i| execution.is_none_or(|execution| execution == i.record.execution));
+        instance.map_or(Ok(Slice::default()), |instance| self.slice(instance.key, from, max_bytes))
+    }
+
+    /// Whole batches from the one that holds event `from`, at most about `max_bytes`, at least one.
+    pub(super) fn slice(&self, instance: i64, from: u32, max_bytes: usize) -> Outcome<Slice> {
+        let mut find = self.db.prepare_cached(
+            "SELECT first, revision, epoch, owner, at, count, trail, events FROM history
+             WHERE instance = ?1 AND first >= coalesce(
+                (SELECT first FROM history WHERE instance = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1), 0)
+             ORDER BY first, key",
+        )?;
+        let mut rows = find.query(params![instance, from])?;
+        let mut slice = Slice::default();
+        let mut bytes = 0usize;
+        while let Some(row) = rows.next()? {
+            let stored = read_batch(row)?;
+            let behind = stored.first >= from || stored.first.saturating_add(stored.batch.count) > from;
+            if slice.batches.is_empty() && !behind {
+                continue;
+            }
+            bytes = bytes.saturating_add(stored.batch.events.len());
+            if bytes > max_bytes && !slice.batches.is_empty() {
+                slice.next = Some(stored.first);
+                break;
+            }
+            slice.batches.push(stored);
+        }
+        Ok(slice)
+    }
+}
+
+fn read_batch(row: &Row<'_>) -> Outcome<StoredBatch> {
+    let owner: String = row.get(3)?;
+    let (consumed, produced) = read_trail(row.get_ref(6)?.as_blob().unwrap_or_default())?;
+    let events: Vec<u8> = row.get(7)?;
+    Ok(StoredBatch {
+        first: row.get(0)?,
+        revision: Revision(unsigned(row.get(1)?)),
+        epoch: Epoch(unsigned(row.get(2)?)),
+        owner: HostId::new(owner).map_err(|e| Unreadable::Damaged(e.to_string()))?,
+        at: Timestamp(row.get(4)?),
+        batch: Batch {
+            count: row.get(5)?,
+            events: Encoded::from_stored(Bytes::from(events)),
+            consumed,
+            produced,
+        },
+    })
+}

@@ -1,0 +1,235 @@
+//! The contract in SQL, one file per operation. Everything here runs inside one transaction of the caller.
+//!
+//! [`View`] reads one hub, [`Scope`] also writes. An operation checks everything before its first write, so that what
+//! is refused leaves no trace although its transaction goes on with the operations of others.
+
+mod applied;
+mod apply;
+mod claim;
+mod commit;
+mod create;
+mod deliver;
+mod dump;
+mod end;
+mod gather;
+mod history;
+mod inbox;
+mod instance;
+mod limits;
+mod load;
+mod purge;
+mod query;
+mod release;
+mod scale;
+mod sessions;
+mod task;
+mod task_claim;
+mod undelivered;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use dauer_store::{
+    DropReason, Fence, Hint, HubName, InstanceId, QueueKey, Record, Refused, StoreLimits, Timestamp,
+};
+
+use crate::fail::Outcome;
+use crate::wire::{kind_code, kind_of, reason_code};
+
+pub(crate) use claim::Won;
+pub(crate) use undelivered::{Parcel, Undelivered, What};
+
+/// One hub in a transaction that only reads. The hub 0 is one that nobody has written to: it is empty.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'c> {
+    pub(crate) db: &'c Connection,
+    pub(crate) hub: i64,
+    pub(crate) now: Timestamp,
+}
+
+/// What a writer knows of the file beyond one transaction. Forgotten after every rollback.
+#[derive(Default)]
+pub(crate) struct Known {
+    hubs: BTreeMap<HubName, i64>,
+    /// Hubs that something was done to, so that no dump may be loaded into them.
+    used: BTreeSet<i64>,
+    queues: BTreeMap<(i64, QueueKey), i64>,
+}
+
+/// What the operations of one transaction share.
+pub(crate) struct Group {
+    pub(crate) known: Known,
+    pub(crate) hints: Vec<(HubName, Hint)>,
+    pub(crate) undelivered: Arc<Undelivered>,
+    /// Undelivered items that an operation of this transaction has won again.
+    won_again: BTreeSet<(What, i64)>,
+    /// Undelivered items, by session, that turned out to be lost: forgotten when this transaction has happened.
+    stale: Vec<(i64, Parcel)>,
+    /// The queue that was served last, by hub: the next claim begins behind it. In memory only: it is about fairness.
+    served_turns: BTreeMap<i64, QueueKey>,
+    served_tasks: BTreeMap<i64, QueueKey>,
+}
+
+impl Group {
+    pub(crate) fn new(undelivered: Arc<Undelivered>) -> Self {
+        Self {
+            known: Known::default(),
+            hints: Vec::new(),
+            undelivered,
+            won_again: BTreeSet::new(),
+            stale: Vec::new(),
+            served_turns: BTreeMap::new(),
+            served_tasks: BTreeMap::new(),
+        }
+    }
+
+    /// Before every transaction.
+    pub(crate) fn begin(&mut self) {
+        self.hints.clear();
+        self.won_again.clear();
+        self.stale.clear();
+    }
+
+    /// After a transaction that happened.
+    pub(crate) fn settle(&mut self) {
+        for (session, parcel) in self.stale.drain(..) {
+            self.undelivered.remove(session, [parcel]);
+        }
+    }
+
+    /// After a transaction that did not happen: what it taught is not true.
+    pub(crate) fn forget(&mut self) {
+        self.begin();
+        self.known = Known::default();
+    }
+}
+
+/// One hub in a transaction that writes.
+pub(crate) struct Scope<'g> {
+    view: View<'g>,
+    name: &'g HubName,
+    limits: &'g StoreLimits,
+    group: &'g mut Group,
+}
+
+impl<'g> Deref for Scope<'g> {
+    type Target = View<'g>;
+
+    fn deref(&self) -> &View<'g> {
+        &self.view
+    }
+}
+
+impl<'c> View<'c> {
+    /// Opens a hub, as far as it is there.
+    pub(crate) fn of(db: &'c Connection, name: &HubName, now: Timestamp) -> Outcome<Self> {
+        let mut find = db.prepare_cached("SELECT key FROM hubs WHERE name = ?1")?;
+        let hub = find.query_row([name.as_str()], |row| row.get(0)).optional()?;
+        Ok(Self { db, hub: hub.unwrap_or(0), now })
+    }
+
+    /// The record of an instance, with the fence that a commit would have to carry.
+    pub(crate) fn get(&self, id: &InstanceId) -> Outcome<Option<(Fence, Record)>> {
+        Ok(self.instance(id)?.map(|instance| (instance.fence(), instance.record)))
+    }
+
+    /// The queues of a hub, by kind, name and version.
+    fn queues(&self) -> Outcome<Vec<(i64, QueueKey)>> {
+        let mut all = self.db.prepare_cached(
+            "SELECT key, kind, name, version FROM queues WHERE hub = ?1 ORDER BY kind, name, version",
+        )?;
+        let mut rows = all.query([self.hub])?;
+        let mut queues = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (name, version): (String, String) = (row.get(2)?, row.get(3)?);
+            let kind = kind_of(row.get(1)?)?;
+            let version = version.strip_prefix('=').map(Arc::from);
+            queues.push((row.get(0)?, QueueKey { kind, name: name.into(), version }));
+        }
+        Ok(queues)
+    }
+}
+
+impl<'g> Scope<'g> {
+    /// Opens a hub, and makes it when it is not there.
+    pub(crate) fn of(
+        db: &'g Connection,
+        name: &'g HubName,
+        now: Timestamp,
+        (limits, group): (&'g StoreLimits, &'g mut Group),
+    ) -> Outcome<Self> {
+        let hub = match group.known.hubs.get(name) {
+            Some(hub) => *hub,
+            None => {
+                db.prepare_cached("INSERT OR IGNORE INTO hubs (name, pristine) VALUES (?1, 1)")?
+                    .execute([name.as_str()])?;
+                let hub = View::of(db, name, now)?.hub;
+                group.known.hubs.insert(name.clone(), hub);
+                hub
+            }
+        };
+        Ok(Self { view: View { db, hub, now }, name, limits, group })
+    }
+
+    /// Something is done to the hub: from now on no dump may be loaded into it.
+    fn touch(&mut self) -> Outcome<()> {
+        if self.group.known.used.insert(self.hub) {
+            self.db
+                .prepare_cached("UPDATE hubs SET pristine = 0 WHERE key = ?1 AND pristine = 1")?
+                .execute([self.hub])?;
+        }
+        Ok(())
+    }
+
+    fn hint(&mut self, hint: Hint) {
+        self.group.hints.push((self.name.clone(), hint));
+    }
+
+    fn count_dropped(&self, reason: DropReason, count: u64) -> Outcome<()> {
+        if count > 0 {
+            let mut add = self.db.prepare_cached(
+                "INSERT INTO dropped VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET count = count + ?3",
+            )?;
+            add.execute(params![self.hub, reason_code(reason), signed(count)])?;
+        }
+        Ok(())
+    }
+
+    /// The key of a queue, which is made when it is new.
+    fn queue_key(&mut self, queue: &QueueKey) -> Outcome<i64> {
+        let known = (self.hub, queue.clone());
+        if let Some(key) = self.group.known.queues.get(&known) {
+            return Ok(*key);
+        }
+        let version = queue.version.as_deref().map_or_else(String::new, |version| format!("={version}"));
+        let kind = kind_code(queue.kind);
+        let mut add = self.db.prepare_cached(
+            "INSERT OR IGNORE INTO queues (hub, kind, name, version) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        add.execute(params![self.hub, kind, &*queue.name, version])?;
+        let mut find = self.db.prepare_cached(
+            "SELECT key FROM queues WHERE hub = ?1 AND kind = ?2 AND name = ?3 AND version = ?4",
+        )?;
+        let key = find.query_row(params![self.hub, kind, &*queue.name, version], |row| row.get(0))?;
+        self.group.known.queues.insert(known, key);
+        Ok(key)
+    }
+}
+
+/// A number of the contract in a column of SQLite, which has signed ones. None of them gets so large in practice; if one
+/// did, the comparison with it would fail, and with it the operation.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// The refusal of someone who no longer holds what they speak of.
+fn fenced<T>() -> Outcome<T> {
+    Err(Refused::Fenced.into())
+}

@@ -1,0 +1,84 @@
+//! Removing ended instances for good.
+
+use rusqlite::params;
+
+use dauer_store::{Hint, InstanceId, Purge, Purged};
+
+use super::instance::Instance;
+use super::query::read_cursor;
+use super::{Scope, View};
+use crate::fail::Outcome;
+
+/// Free pages that stay in the file.
+const PAGES_KEPT_FREE: i64 = 256;
+
+/// Pages that one purge gives back at most: each is moved inside the transaction.
+const PAGES_GIVEN_BACK: i64 = 2_000;
+
+impl View<'_> {
+    /// Whether an instance has ended, and no start, rewind or unsent message waits.
+    fn may_purge(&self, key: i64, ended: bool) -> Outcome<bool> {
+        if !ended || self.start_waits(key)? {
+            return Ok(false);
+        }
+        let mut unsent = self.db.prepare_cached("SELECT 1 FROM outbox WHERE hub = ?1 AND instance = ?2")?;
+        Ok(!unsent.exists(params![self.hub, key])?)
+    }
+}
+
+impl Scope<'_> {
+    /// Removes instances that have ended and for which no start or rewind waits.
+    pub(crate) fn purge(&mut self, purge: &Purge) -> Outcome<Purged> {
+        self.touch()?;
+        let (ids, more): (Vec<InstanceId>, bool) = match purge {
+            Purge::Ids(ids) => (ids.clone(), false),
+            Purge::Matching { query, budget } => {
+                let (mut ids, mut more) = (Vec::new(), false);
+                let view = self.view;
+                view.matching(query, &read_cursor(None)?, |key, id, record| {
+                    if view.may_purge(key, record.status.is_ended())? {
+                        more = ids.len() == *budget;
+                        if !more {
+                            ids.push(id);
+                        }
+                    }
+                    Ok(!more)
+                })?;
+                (ids, more)
+            }
+        };
+        let mut count = 0;
+        for id in ids {
+            let Some(instance) = self.instance(&id)? else { continue };
+            if self.may_purge(instance.key, instance.record.status.is_ended())? {
+                self.erase(instance)?;
+                count += 1;
+            }
+        }
+        if count > 0 {
+            self.give_back_pages()?;
+        }
+        Ok(Purged { count, more })
+    }
+
+    /// Makes the file smaller when much of it is free; a few free pages are kept for what comes next.
+    fn give_back_pages(&self) -> Outcome<()> {
+        let free: i64 = self.db.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+        let given = (free - PAGES_KEPT_FREE).min(PAGES_GIVEN_BACK);
+        if given > 0 {
+            // The number is one of ours, and a pragma takes no parameters. Every step gives back one page.
+            let mut give = self.db.prepare(&format!("PRAGMA incremental_vacuum({given})"))?;
+            let mut rows = give.query([])?;
+            while rows.next()?.is_some() {}
+        }
+        Ok(())
+    }
+
+    fn erase(&mut self, instance: Instance) -> Outcome<()> {
+        let id = instance.id.clone();
+        self.discard_tasks_of(instance.key)?;
+        self.remove_instance(instance)?;
+        self.hint(Hint::Status(id));
+        Ok(())
+    }
+}

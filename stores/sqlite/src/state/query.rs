@@ -1,0 +1,134 @@
+//! Finding instances. Pages continue behind the last key given, so that inserts neither repeat nor hide a row.
+
+use std::time::Duration;
+
+use rusqlite::{Rows, named_params};
+
+use dauer_store::{Cause, IdPage, InstanceId, Kind, List, Page, Query, Record, Refused, Status, Timestamp};
+
+use super::View;
+use crate::fail::Outcome;
+use crate::wire::{instance_id, kind_code, read_record, status_code};
+
+/// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
+const PAGE_ROWS: usize = 100;
+
+type Key = (Timestamp, InstanceId);
+
+/// All conditions but the tags, which are inside the record. `:mask` has a bit for every wanted status.
+const BY_CREATED: &str = "
+    SELECT i.key, i.id, i.record FROM instances AS i JOIN queues AS q ON q.key = i.queue
+    WHERE i.hub = :hub AND (i.created, i.id) > (:time, :id)
+        AND (q.kind = :entity) = :entities
+        AND (:mask >> i.status) & 1
+        AND i.created >= :from AND i.created < :to
+        AND (:name IS NULL OR q.name = :name)
+        AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
+        AND (NOT :stalled OR i.stalled)
+    ORDER BY i.created, i.id";
+
+const BY_COMPLETED: &str = "
+    SELECT i.completed, i.id FROM instances AS i
+    WHERE i.hub = :hub AND i.completed IS NOT NULL AND (i.completed, i.id) > (:time, :id)
+        AND (:mask >> i.status) & 1
+        AND i.completed >= :from AND i.completed < :to
+    ORDER BY i.completed, i.id LIMIT :rows";
+
+impl View<'_> {
+    /// One page of instances, by time of creation and id.
+    pub(crate) fn query(&self, query: &Query) -> Outcome<Page> {
+        let after = read_cursor(query.after.as_deref())?;
+        let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
+        let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
+        self.matching(query, &after, |_, id, record| {
+            if page.records.len() == rows {
+                page.next = page.records.last().map(|(id, record)| write_cursor(record.times.created, id));
+                return Ok(false);
+            }
+            page.records.push((id, record));
+            Ok(true)
+        })?;
+        Ok(page)
+    }
+
+    /// Gives every match behind that key to `each` until it has enough.
+    pub(super) fn matching(
+        &self,
+        query: &Query,
+        (time, id): &(i64, String),
+        mut each: impl FnMut(i64, InstanceId, Record) -> Outcome<bool>,
+    ) -> Outcome<()> {
+        let mut find = self.db.prepare_cached(BY_CREATED)?;
+        let mut rows: Rows<'_> = find.query(named_params! {
+            ":hub": self.hub,
+            ":time": time,
+            ":id": id,
+            ":entity": kind_code(Kind::Entity),
+            ":entities": query.entities,
+            ":mask": mask(&query.statuses),
+            ":from": query.created_from.map_or(i64::MIN, |time| time.0),
+            ":to": query.created_to.map_or(i64::MAX, |time| time.0),
+            ":name": query.name.as_deref(),
+            ":prefix": query.prefix.as_deref(),
+            ":stalled": query.stalled,
+        })?;
+        while let Some(row) = rows.next()? {
+            let record = read_record(row.get_ref(2)?.as_blob().unwrap_or_default())?;
+            let tagged = query.tags.iter().all(|(key, value)| record.tags.get(key) == Some(value));
+            if tagged && !each(row.get(0)?, instance_id(row.get::<_, String>(1)?)?, record)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One page of ended instances, by the time they ended and id.
+    pub(crate) fn list(&self, list: &List) -> Outcome<IdPage> {
+        let (time, id) = read_cursor(list.after.as_deref())?;
+        let rows = if list.page == 0 { PAGE_ROWS } else { list.page };
+        let mut find = self.db.prepare_cached(BY_COMPLETED)?;
+        let mut found = find.query(named_params! {
+            ":hub": self.hub,
+            ":time": time,
+            ":id": id,
+            ":mask": mask(&list.statuses),
+            ":from": list.completed_from.map_or(i64::MIN, |time| time.0),
+            ":to": list.completed_to.map_or(i64::MAX, |time| time.0),
+            // One more than the page, to know whether there is a next one.
+            ":rows": super::signed(rows as u64).saturating_add(1),
+        })?;
+        let mut keys: Vec<Key> = Vec::new();
+        let mut more = false;
+        while let Some(row) = found.next()? {
+            more = keys.len() == rows;
+            if !more {
+                keys.push((Timestamp(row.get(0)?), instance_id(row.get::<_, String>(1)?)?));
+            }
+        }
+        let next = keys.last().filter(|_| more).map(|(time, id)| write_cursor(*time, id));
+        Ok(IdPage { ids: keys.into_iter().map(|(_, id)| id).collect(), next })
+    }
+}
+
+fn mask(statuses: &[Status]) -> i64 {
+    if statuses.is_empty() {
+        return i64::MAX;
+    }
+    statuses.iter().fold(0, |mask, status| mask | 1 << status_code(*status))
+}
+
+fn write_cursor(time: Timestamp, id: &InstanceId) -> String {
+    format!("{}/{id}", time.0)
+}
+
+/// Where a page begins: before everything without a cursor.
+pub(super) fn read_cursor(cursor: Option<&str>) -> Outcome<(i64, String)> {
+    let Some(cursor) = cursor else { return Ok((i64::MIN, String::new())) };
+    let parts = cursor.split_once('/');
+    let key = parts.and_then(|(time, id)| Some((time.parse().ok()?, id.to_owned())));
+    key.ok_or_else(|| {
+        let reason =
+            format!("{cursor:?} is no cursor of this store; give `next` of the last page, or nothing");
+        Refused::NotExecuted(Cause::new(reason)).into()
+    })
+}

@@ -1,0 +1,56 @@
+//! Giving items back.
+
+use std::time::Duration;
+
+use dauer_store::{Fence, Hint, Item, Release, SessionId, TaskFence, Timestamp, Trouble};
+
+use super::{Scope, fenced};
+use crate::fail::Outcome;
+
+impl Scope<'_> {
+    /// Gives one item back.
+    pub(crate) fn release(&mut self, session: SessionId, release: Release) -> Outcome<()> {
+        let session = self.acting(session)?.key;
+        match release.item.clone() {
+            Item::Turn(fence) => self.release_turn(session, &fence, release),
+            Item::Task(fence) => self.release_task(session, &fence, &release),
+        }
+    }
+
+    fn release_turn(&mut self, session: i64, fence: &Fence, release: Release) -> Outcome<()> {
+        let Some(mut instance) = self.instance(&fence.instance)? else { return fenced() };
+        if !instance.is_held_by(session) || instance.epoch != fence.epoch {
+            return fenced();
+        }
+        instance.holder = None;
+        instance.not_before = self.not_before(release.delay);
+        let record = &mut instance.record;
+        record.attempts = record.attempts.saturating_add(u32::from(release.failed));
+        if let Some(trouble) = release.trouble {
+            let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
+            let since = earlier.map_or(trouble.since, |earlier| earlier.since);
+            record.trouble = Some(Trouble { since, attempts: record.attempts, ..trouble });
+            self.hint(Hint::Status(fence.instance.clone()));
+        } else if !release.failed {
+            return self.store_hold(&mut instance);
+        }
+        self.store_all(&mut instance)
+    }
+
+    fn release_task(&mut self, session: i64, fence: &TaskFence, release: &Release) -> Outcome<()> {
+        let held = self.fenced_task(fence)?.filter(|task| task.is_held_by(session, fence.epoch));
+        let Some(mut task) = held else { return fenced() };
+        if task.withdrawn {
+            return self.discard_task(&task);
+        }
+        task.holder = None;
+        task.not_before = self.not_before(release.delay);
+        task.attempts = task.attempts.saturating_add(u32::from(release.failed));
+        self.store_task(&mut task)
+    }
+
+    /// The time until which an item that is given back with a delay rests.
+    pub(super) fn not_before(&self, delay: Duration) -> Timestamp {
+        if delay.is_zero() { Timestamp::default() } else { self.now.after(delay) }
+    }
+}

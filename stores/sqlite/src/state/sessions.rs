@@ -1,0 +1,305 @@
+//! Sessions: one host in one hub. They end by detach, by expiry on the file's clock, or by proof of death.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use dauer_store::{Cause, Hint, Host, HostId, Lost, Refused, SessionId, Timestamp};
+
+use super::{Scope, View, What, fenced, signed, unsigned};
+use crate::fail::Outcome;
+use crate::wire::{Unreadable, number, read_item};
+
+/// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
+const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A session as it lies in the store.
+pub(super) struct Session {
+    pub(super) key: i64,
+    pub(super) id: SessionId,
+    pub(super) host: HostId,
+    lease: Duration,
+    pub(super) expires_at: Timestamp,
+    /// Ended by proof of death: it never acts again, and is kept only until its items are taken.
+    pub(super) ended: bool,
+    /// Expired, and its items are offered to others.
+    lapsed: bool,
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl View<'_> {
+    pub(super) fn session(&self, id: SessionId) -> Outcome<Option<Session>> {
+        let mut find = self.db.prepare_cached(
+            "SELECT key, host, lease, expires_at, ended, lapsed FROM sessions WHERE hub = ?1 AND id = ?2",
+        )?;
+        let mut rows = find.query(params![self.hub, id.0.to_be_bytes()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let host: String = row.get(1)?;
+        Ok(Some(Session {
+            key: row.get(0)?,
+            id,
+            host: HostId::new(host).map_err(|e| Unreadable::Damaged(e.to_string()))?,
+            lease: Duration::from_millis(unsigned(row.get(2)?)),
+            expires_at: Timestamp(row.get(3)?),
+            ended: row.get(4)?,
+            lapsed: row.get(5)?,
+        }))
+    }
+
+    /// All sessions of the hub, by id.
+    pub(super) fn sessions(&self) -> Outcome<Vec<Session>> {
+        let mut all = self.db.prepare_cached("SELECT id FROM sessions WHERE hub = ?1 ORDER BY id")?;
+        let ids = all.query_map([self.hub], |row| row.get::<_, Vec<u8>>(0))?;
+        let mut sessions = Vec::new();
+        for id in ids {
+            sessions.extend(self.session(SessionId(number(&id?)?))?);
+        }
+        Ok(sessions)
+    }
+
+    /// The id of a session by its key.
+    pub(super) fn session_id(&self, key: i64) -> Outcome<Option<SessionId>> {
+        let mut find = self.db.prepare_cached("SELECT id FROM sessions WHERE key = ?1")?;
+        let id: Option<Vec<u8>> = find.query_row([key], |row| row.get(0)).optional()?;
+        Ok(id.map(|id| number(&id)).transpose()?.map(SessionId))
+    }
+
+    /// A session that may still act. Expiry alone takes nothing from it.
+    pub(super) fn acting(&self, id: SessionId) -> Outcome<Session> {
+        match self.session(id)? {
+            Some(session) if !session.ended => Ok(session),
+            _ => fenced(),
+        }
+    }
+
+    /// The key of a session that may claim: one that has expired renews first. Otherwise two hosts whose leases ran out
+    /// together, when the file's clock jumped, would take everything from each other until one of them renews.
+    pub(super) fn claiming(&self, id: SessionId) -> Outcome<i64> {
+        let session = self.acting(id)?;
+        if session.expires_at > self.now {
+            return Ok(session.key);
+        }
+        Err(Refused::NotExecuted(Cause::new("the session has expired; renew it first")).into())
+    }
+
+    /// Whether a session is there, unexpired and not ended: nobody may take what it holds.
+    pub(super) fn is_live(&self, key: i64) -> Outcome<bool> {
+        let mut find = self
+            .db
+            .prepare_cached("SELECT 1 FROM sessions WHERE key = ?1 AND ended = 0 AND expires_at > ?2")?;
+        Ok(find.exists(params![key, self.now.0])?)
+    }
+}
+
+impl Scope<'_> {
+    /// Opens a session; the same again, after an unknown outcome, renews it.
+    pub(crate) fn attach(&mut self, host: &Host) -> Outcome<()> {
+        let known = self.session(host.session)?;
+        if known.as_ref().is_some_and(|known| known.host != host.id || known.ended) {
+            return fenced();
+        }
+        self.touch()?;
+        self.forget_old_sessions()?;
+        let expires_at = self.now.after(host.lease);
+        let Some(known) = known else {
+            let mut add = self.db.prepare_cached(
+                "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
+            )?;
+            add.execute(params![
+                self.hub,
+                host.session.0.to_be_bytes(),
+                host.id.as_str(),
+                millis(host.lease),
+                expires_at.0
+            ])?;
+            return Ok(());
+        };
+        self.extend(&Session { lease: host.lease, ..known })
+    }
+
+    /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its own.
+    /// Answers with what was taken from it beyond what it `has_heard` of, and up to where that goes.
+    pub(crate) fn renew(&mut self, id: SessionId, has_heard: i64) -> Outcome<(Vec<Lost>, i64)> {
+        let session = self.acting(id)?;
+        self.extend(&session)?;
+        self.db
+            .prepare_cached("DELETE FROM lost WHERE session = ?1 AND key <= ?2")?
+            .execute(params![session.key, has_heard])?;
+        let mut find =
+            self.db.prepare_cached("SELECT key, item FROM lost WHERE session = ?1 ORDER BY key")?;
+        let mut rows = find.query([session.key])?;
+        let (mut lost, mut until) = (Vec::new(), has_heard);
+        while let Some(row) = rows.next()? {
+            until = row.get(0)?;
+            lost.push(Lost { item: read_item(&row.get::<_, Vec<u8>>(1)?)? });
+        }
+        Ok((lost, until))
+    }
+
+    fn extend(&mut self, session: &Session) -> Outcome<()> {
+        let expires_at = self.now.after(session.lease);
+        self.db
+            .prepare_cached("UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0 WHERE key = ?1")?
+            .execute(params![session.key, millis(session.lease), expires_at.0])?;
+        if session.lapsed || session.expires_at <= self.now {
+            // Its items were on offer; they no longer are.
+            for sql in [
+                "UPDATE instances SET place = NULL WHERE holder = ?1",
+                "UPDATE tasks SET place = NULL WHERE holder = ?1",
+            ] {
+                self.db.prepare_cached(sql)?.execute([session.key])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a session by its own wish: all it holds is free. A session that is gone is detached already.
+    pub(crate) fn detach(&mut self, id: SessionId) -> Outcome<()> {
+        let Some(session) = self.session(id)?.filter(|session| !session.ended) else { return Ok(()) };
+        for key in self.held_turns(session.key)? {
+            if let Some(mut instance) = self.instance_at(key)? {
+                instance.holder = None;
+                self.store_hold(&mut instance)?;
+            }
+        }
+        for key in self.held_tasks(session.key)? {
+            let Some(mut task) = self.task_at(key)? else { continue };
+            if task.withdrawn {
+                self.discard_task(&task)?;
+            } else {
+                task.holder = None;
+                self.store_task(&mut task)?;
+            }
+        }
+        for what in [What::Turn, What::Task] {
+            let parcels = self.group.undelivered.of(session.key, what).into_iter();
+            self.group.stale.extend(parcels.map(|(key, epoch)| (session.key, (what, key, epoch))));
+        }
+        self.remove_session(session.key)?;
+        self.hint(Hint::SessionEnded(id));
+        Ok(())
+    }
+
+    /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
+    pub(crate) fn end_session(&mut self, id: SessionId) -> Outcome<()> {
+        let Some(session) = self.session(id)? else { return Ok(()) };
+        self.db
+            .prepare_cached("UPDATE sessions SET ended = 1, expires_at = min(expires_at, ?2) WHERE key = ?1")?
+            .execute(params![session.key, self.now.0])?;
+        self.lapse(session.key, id)?;
+        self.forget_if_gone(session.key)
+    }
+
+    /// Offers what expired sessions hold to others. Before every claim: expiry is a matter of time, not of a call.
+    pub(super) fn sweep(&mut self) -> Outcome<()> {
+        let mut find = self.db.prepare_cached(
+            "SELECT key, id FROM sessions WHERE hub = ?1 AND lapsed = 0 AND expires_at <= ?2",
+        )?;
+        let rows = find.query_map(params![self.hub, self.now.0], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        })?;
+        let expired = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        for (key, id) in expired {
+            self.lapse(key, SessionId(number(&id)?))?;
+        }
+        Ok(())
+    }
+
+    fn lapse(&mut self, key: i64, id: SessionId) -> Outcome<()> {
+        self.db.prepare_cached("UPDATE sessions SET lapsed = 1 WHERE key = ?1")?.execute([key])?;
+        self.hint(Hint::SessionEnded(id));
+        for task in self.held_tasks(key)? {
+            let withdrawn = self.task_at(task)?.filter(|task| task.withdrawn);
+            if let Some(task) = withdrawn {
+                self.discard_task(&task)?;
+            }
+        }
+        self.settle_held(key)
+    }
+
+    /// Finds again whether others may take what a session holds.
+    pub(super) fn settle_held(&mut self, session: i64) -> Outcome<()> {
+        for key in self.held_turns(session)? {
+            if let Some(mut instance) = self.instance_at(key)? {
+                self.store_hold(&mut instance)?;
+            }
+        }
+        for key in self.held_tasks(session)? {
+            if let Some(mut task) = self.task_at(key)? {
+                self.store_task(&mut task)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that something was taken from a session.
+    pub(super) fn tell_lost(&self, session: i64, item: &[u8]) -> Outcome<()> {
+        self.db
+            .prepare_cached("INSERT INTO lost (session, item) VALUES (?1, ?2)")?
+            .execute(params![session, item])?;
+        Ok(())
+    }
+
+    /// Forgets a dead session once nothing is held in its name.
+    pub(super) fn forget_if_gone(&self, key: i64) -> Outcome<()> {
+        let mut gone = self.db.prepare_cached(
+            "SELECT 1 FROM sessions WHERE key = ?1 AND ended = 1
+                AND NOT EXISTS (SELECT 1 FROM instances WHERE holder = ?1)
+                AND NOT EXISTS (SELECT 1 FROM tasks WHERE holder = ?1)",
+        )?;
+        if gone.exists([key])? {
+            self.remove_session(key)?;
+        }
+        Ok(())
+    }
+
+    fn forget_old_sessions(&self) -> Outcome<()> {
+        let before = self.now.0.saturating_sub(signed(EXPIRED_AGE_MAX.as_millis() as u64));
+        let mut find = self.db.prepare_cached(
+            "SELECT key FROM sessions AS s WHERE hub = ?1 AND expires_at < ?2
+                AND NOT EXISTS (SELECT 1 FROM instances WHERE holder = s.key)
+                AND NOT EXISTS (SELECT 1 FROM tasks WHERE holder = s.key)",
+        )?;
+        let old = find.query_map(params![self.hub, before], |row| row.get::<_, i64>(0))?;
+        for key in old.collect::<rusqlite::Result<Vec<_>>>()? {
+            self.remove_session(key)?;
+        }
+        Ok(())
+    }
+
+    fn remove_session(&self, key: i64) -> Outcome<()> {
+        self.db.prepare_cached("DELETE FROM lost WHERE session = ?1")?.execute([key])?;
+        self.db.prepare_cached("DELETE FROM sessions WHERE key = ?1")?.execute([key])?;
+        Ok(())
+    }
+
+    fn held_turns(&self, session: i64) -> Outcome<Vec<i64>> {
+        let mut find = self.db.prepare_cached("SELECT key FROM instances WHERE holder = ?1")?;
+        let rows = find.query_map([session], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn held_tasks(&self, session: i64) -> Outcome<Vec<i64>> {
+        let mut find = self.db.prepare_cached("SELECT key FROM tasks WHERE holder = ?1")?;
+        let rows = find.query_map([session], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Puts a session of a dump into its place.
+    pub(super) fn load_session(
+        &self,
+        id: SessionId,
+        host: &str,
+        (lease, expires_at): (Duration, Timestamp),
+    ) -> Outcome<i64> {
+        let mut add = self.db.prepare_cached(
+            "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)
+             ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5 RETURNING key",
+        )?;
+        let id = id.0.to_be_bytes();
+        Ok(add.query_row(params![self.hub, id, host, millis(lease), expires_at.0], |row| row.get(0))?)
+    }
+}

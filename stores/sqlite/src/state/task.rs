@@ -1,0 +1,249 @@
+//! Activity tasks: rows that are claimed like turns and answered by a message to the instance.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use dauer_store::{
+    Completion, Delivered, DropReason, Epoch, Hint, Item, MessageId, SessionId, Task, TaskFence, TaskLease,
+    Timestamp,
+};
+
+use super::{Scope, View, signed, unsigned};
+use crate::fail::Outcome;
+use crate::wire::{read_task, write_item, write_task};
+
+/// A task as it lies in the store.
+#[derive(Debug, Clone)]
+pub(super) struct HeldTask {
+    pub(super) key: i64,
+    pub(super) task: Task,
+    pub(super) epoch: Epoch,
+    pub(super) holder: Option<i64>,
+    pub(super) attempts: u32,
+    /// Since when it waits.
+    pub(super) ready_at: Timestamp,
+    pub(super) not_before: Timestamp,
+    /// It only waits for its holder to answer or die.
+    pub(super) withdrawn: bool,
+    pub(super) place: Option<Timestamp>,
+}
+
+/// The order of the columns is that of [`HeldTask::read`].
+const BY_ID: &str = "SELECT key, epoch, holder, attempts, ready_at, not_before, withdrawn, place, body
+    FROM tasks WHERE instance = ?1 AND task = ?2";
+const BY_KEY: &str = "SELECT key, epoch, holder, attempts, ready_at, not_before, withdrawn, place, body
+    FROM tasks WHERE key = ?1";
+
+impl HeldTask {
+    pub(super) fn new(task: Task, ready_at: Timestamp) -> Self {
+        Self {
+            key: 0,
+            task,
+            epoch: Epoch::default(),
+            holder: None,
+            attempts: 0,
+            ready_at,
+            not_before: Timestamp::default(),
+            withdrawn: false,
+            place: None,
+        }
+    }
+
+    fn read(row: &Row<'_>) -> Outcome<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            epoch: Epoch(unsigned(row.get(1)?)),
+            holder: row.get(2)?,
+            attempts: row.get(3)?,
+            ready_at: Timestamp(row.get(4)?),
+            not_before: Timestamp(row.get(5)?),
+            withdrawn: row.get(6)?,
+            place: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+            task: read_task(&row.get::<_, Vec<u8>>(8)?)?,
+        })
+    }
+
+    pub(super) fn fence(&self) -> TaskFence {
+        TaskFence { task: self.task.id, instance: self.task.instance.clone(), epoch: self.epoch }
+    }
+
+    pub(super) fn lease(&self, now: Timestamp) -> TaskLease {
+        TaskLease { fence: self.fence(), task: self.task.clone(), attempts: self.attempts, now }
+    }
+
+    pub(super) fn is_held_by(&self, session: i64, epoch: Epoch) -> bool {
+        self.epoch == epoch && self.holder == Some(session)
+    }
+}
+
+impl View<'_> {
+    pub(super) fn task(&self, instance: i64, id: MessageId) -> Outcome<Option<HeldTask>> {
+        let mut find = self.db.prepare_cached(BY_ID)?;
+        let found = find.query_row(params![instance, id.0], |row| Ok(HeldTask::read(row)));
+        found.optional()?.transpose()
+    }
+
+    pub(super) fn task_at(&self, key: i64) -> Outcome<Option<HeldTask>> {
+        let mut find = self.db.prepare_cached(BY_KEY)?;
+        find.query_row([key], |row| Ok(HeldTask::read(row))).optional()?.transpose()
+    }
+
+    pub(super) fn tasks_of(&self, instance: i64) -> Outcome<Vec<HeldTask>> {
+        let mut find = self.db.prepare_cached("SELECT key FROM tasks WHERE instance = ?1 ORDER BY task")?;
+        let keys = find.query_map([instance], |row| row.get(0))?;
+        let mut tasks = Vec::new();
+        for key in keys {
+            tasks.extend(self.task_at(key?)?);
+        }
+        Ok(tasks)
+    }
+
+    /// The task that a fence names, and the key of its instance.
+    pub(super) fn fenced_task(&self, fence: &TaskFence) -> Outcome<Option<HeldTask>> {
+        let mut find = self.db.prepare_cached("SELECT key FROM instances WHERE hub = ?1 AND id = ?2")?;
+        let instance: Option<i64> =
+            find.query_row(params![self.hub, fence.instance.as_str()], |row| row.get(0)).optional()?;
+        match instance {
+            Some(instance) => self.task(instance, fence.task),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Scope<'_> {
+    /// Adds a task, perhaps leased to a session; `None` when it is there already.
+    pub(super) fn insert_task(
+        &mut self,
+        instance: i64,
+        task: Task,
+        taker: Option<i64>,
+    ) -> Outcome<Option<HeldTask>> {
+        let mut find = self.db.prepare_cached("SELECT 1 FROM tasks WHERE instance = ?1 AND task = ?2")?;
+        if find.exists(params![instance, task.id.0])? {
+            return Ok(None);
+        }
+        let mut held = HeldTask::new(task, self.now);
+        if let Some(session) = taker {
+            held.epoch = held.epoch.next();
+            held.holder = Some(session);
+        }
+        self.add_task(instance, &mut held)?;
+        Ok(Some(held))
+    }
+
+    /// Adds a row.
+    pub(super) fn add_task(&mut self, instance: i64, held: &mut HeldTask) -> Outcome<()> {
+        let queue = self.queue_key(&held.task.queue)?;
+        self.settle_task(held)?;
+        let mut add = self.db.prepare_cached(
+            "INSERT INTO tasks (hub, instance, task, execution, queue, epoch, holder, attempts, ready_at,
+                not_before, withdrawn, place, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?;
+        add.execute(params![
+            self.hub,
+            instance,
+            held.task.id.0,
+            held.task.execution.0.to_be_bytes(),
+            queue,
+            signed(held.epoch.0),
+            held.holder,
+            held.attempts,
+            held.ready_at.0,
+            held.not_before.0,
+            held.withdrawn,
+            held.place.map(|time| time.0),
+            write_task(&held.task),
+        ])?;
+        held.key = self.db.last_insert_rowid();
+        Ok(())
+    }
+
+    /// Writes what may change of a task.
+    pub(super) fn store_task(&mut self, held: &mut HeldTask) -> Outcome<()> {
+        self.settle_task(held)?;
+        let mut change = self.db.prepare_cached(
+            "UPDATE tasks SET epoch = ?2, holder = ?3, attempts = ?4, not_before = ?5, withdrawn = ?6, place = ?7
+             WHERE key = ?1",
+        )?;
+        change.execute(params![
+            held.key,
+            signed(held.epoch.0),
+            held.holder,
+            held.attempts,
+            held.not_before.0,
+            held.withdrawn,
+            held.place.map(|time| time.0),
+        ])?;
+        Ok(())
+    }
+
+    fn settle_task(&mut self, held: &mut HeldTask) -> Outcome<()> {
+        let free = match held.holder {
+            None => true,
+            Some(session) => !self.is_live(session)?,
+        };
+        let place = (free && !held.withdrawn).then(|| held.ready_at.max(held.not_before));
+        if place != held.place && place.is_some_and(|place| place <= self.now) {
+            self.hint(Hint::Ready(held.task.queue.kind));
+        }
+        held.place = place;
+        Ok(())
+    }
+
+    /// Takes a task from whoever holds it; a host that had received it is told at its next renewal. The caller stores
+    /// or removes the task.
+    pub(super) fn take_task_from_holder(&mut self, held: &mut HeldTask) -> Outcome<()> {
+        let Some(session) = held.holder.take() else { return Ok(()) };
+        self.tell_lost(session, &write_item(&Item::Task(held.fence())))?;
+        self.db.prepare_cached("UPDATE tasks SET holder = NULL WHERE key = ?1")?.execute([held.key])?;
+        self.forget_if_gone(session)
+    }
+
+    /// Answers a task. What is no longer held is dropped, which is no error.
+    pub(crate) fn complete(&mut self, session: SessionId, completion: Completion) -> Outcome<Delivered> {
+        self.check_message(&completion.answer)?;
+        self.touch()?;
+        let Completion { fence, answer } = completion;
+        let acting = self.session(session)?.filter(|session| !session.ended);
+        let held = self.fenced_task(&fence)?;
+        let held = held
+            .filter(|task| acting.as_ref().is_some_and(|session| task.is_held_by(session.key, fence.epoch)));
+        let Some(held) = held else { return self.drop_message(DropReason::NotHeld) };
+        self.remove_task(held.key)?;
+        if held.withdrawn {
+            return self.drop_message(DropReason::Withdrawn);
+        }
+        self.deliver(answer)
+    }
+
+    pub(super) fn remove_task_of(&self, instance: i64, id: MessageId) -> Outcome<()> {
+        self.db
+            .prepare_cached("DELETE FROM tasks WHERE instance = ?1 AND task = ?2")?
+            .execute(params![instance, id.0])?;
+        Ok(())
+    }
+
+    fn remove_task(&self, key: i64) -> Outcome<()> {
+        self.db.prepare_cached("DELETE FROM tasks WHERE key = ?1")?.execute([key])?;
+        Ok(())
+    }
+
+    /// Removes a task that nobody will answer any more.
+    pub(super) fn discard_task(&mut self, held: &HeldTask) -> Outcome<()> {
+        self.remove_task(held.key)?;
+        self.count_dropped(DropReason::Withdrawn, 1)?;
+        match held.holder {
+            Some(session) => self.forget_if_gone(session),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes all tasks of an instance that goes; their holders are told.
+    pub(super) fn discard_tasks_of(&mut self, instance: i64) -> Outcome<()> {
+        for mut task in self.tasks_of(instance)? {
+            self.take_task_from_holder(&mut task)?;
+            self.discard_task(&task)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! The store: one handle on one file.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use dauer_store::{HubName, Manage, StoreLimits};
+
+use crate::engine::{Listeners, Order, Read, Reader, Writer};
+use crate::fault::Faults;
+use crate::hub::SqliteHub;
+use crate::open::{connect, prepare};
+use crate::options::{OpenError, Options};
+use crate::shell::Shell;
+use crate::state::{Group, Undelivered};
+
+/// A handle on a file that holds any number of hubs. Clones are the same handle; any number of handles, in any number
+/// of processes of one machine, may be open on one file.
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+/// What hubs and sessions of a handle share. When the last of them is gone, the threads end by themselves.
+pub(crate) struct Shared {
+    pub(crate) writer: mpsc::Sender<Order>,
+    pub(crate) reader: mpsc::Sender<Option<Read>>,
+    pub(crate) listeners: Arc<Listeners>,
+    pub(crate) undelivered: Arc<Undelivered>,
+    pub(crate) limits: StoreLimits,
+    pub(crate) faults: Arc<Faults>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens a file, or creates it. Blocks for a few accesses to the disk.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what is wrong with the path or the file, and what to do.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        Self::open_with(path.as_ref(), options, Arc::default())
+    }
+
+    /// The same, with planned faults that several handles may share.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    #[cfg(feature = "faults")]
+    pub fn open_faulty(
+        path: impl AsRef<Path>,
+        options: Options,
+        faults: Arc<Faults>,
+    ) -> Result<Self, OpenError> {
+        Self::open_with(path.as_ref(), options, faults)
+    }
+
+    fn open_with(path: &Path, options: Options, faults: Arc<Faults>) -> Result<Self, OpenError> {
+        let Options { durability, clock, limits } = options;
+        let gate = prepare(path, durability)?;
+        let (listeners, undelivered) = (Arc::<Listeners>::default(), Arc::<Undelivered>::default());
+        let (writer, orders) = mpsc::channel();
+        let (reader, reads) = mpsc::channel();
+        let writes = Writer {
+            path: path.into(),
+            durability,
+            db: Some(connect(path, durability)?),
+            gate,
+            clock: Arc::clone(&clock),
+            limits: limits.clone(),
+            group: Group::new(Arc::clone(&undelivered)),
+            listeners: Arc::clone(&listeners),
+            orders,
+        };
+        let db = Some(connect(path, durability)?);
+        let reading = Reader { path: path.into(), durability, db, clock, reads };
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let named = std::thread::Builder::new().name(name.to_owned());
+            named.spawn(work).map_err(|source| OpenError::Io { path: path.into(), source })
+        };
+        let threads = vec![
+            spawn("dauer-sqlite-w", Box::new(move || writes.run()))?,
+            spawn("dauer-sqlite-r", Box::new(move || reading.run()))?,
+        ];
+        let threads = Mutex::new(threads);
+        let shared = Shared { writer, reader, listeners, undelivered, limits, faults, threads };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Opens a hub; it is there from the first write on.
+    #[must_use]
+    pub fn hub(&self, name: HubName) -> Arc<dyn Manage> {
+        Arc::new(SqliteHub::new(Shell { shared: Arc::clone(&self.shared), hub: name }))
+    }
+
+    /// Finishes what waits, closes the file and waits until that is done. What is called afterwards is refused as not
+    /// executed. Without it, the same happens beside the caller when everything of this handle has been dropped.
+    pub fn close(&self) {
+        // A thread that is gone already needs no telling.
+        let _ = self.shared.writer.send(Order::Close);
+        let _ = self.shared.reader.send(None);
+        let threads =
+            std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A thread that panicked has told so itself.
+            let _ = thread.join();
+        }
+    }
+}

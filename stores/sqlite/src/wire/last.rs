@@ -1,0 +1,112 @@
+//! What a repeated commit is recognised by.
+
+use dauer_store::{Checkpoint, Epoch, ExecutionId, History, MessageId, Revision, Then};
+use sha2::{Digest, Sha256};
+
+use super::{Read, execution, id_bytes, message_ids, seal, unseal, write_message, write_record, write_task};
+
+/// The last commit of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LastCommit {
+    /// The fence it carried.
+    pub(crate) execution: ExecutionId,
+    pub(crate) revision: Revision,
+    pub(crate) epoch: Epoch,
+    /// The key of the session that committed; nobody for an amendment.
+    pub(crate) by: Option<i64>,
+    /// What an amendment changed. An epoch belongs to one session, so that a commit is known by its fence; but any two
+    /// clients may amend from the same fence, and only one of them is told that it did.
+    pub(crate) amendment: Option<[u8; 32]>,
+    /// The tasks it leased to the session.
+    pub(crate) taken: Vec<MessageId>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireLast {
+    #[prost(bytes = "vec", tag = "1")]
+    execution: Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    revision: u64,
+    #[prost(uint64, tag = "3")]
+    epoch: u64,
+    #[prost(int64, optional, tag = "4")]
+    by: Option<i64>,
+    #[prost(bytes = "vec", optional, tag = "5")]
+    amendment: Option<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "6")]
+    taken: Vec<Vec<u8>>,
+}
+
+impl LastCommit {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        seal(&WireLast {
+            execution: self.execution.0.to_be_bytes().to_vec(),
+            revision: self.revision.0,
+            epoch: self.epoch.0,
+            by: self.by,
+            amendment: self.amendment.map(|digest| digest.to_vec()),
+            taken: id_bytes(&self.taken),
+        })
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Read<Self> {
+        let wire: WireLast = unseal(bytes)?;
+        Ok(Self {
+            execution: execution(&wire.execution)?,
+            revision: Revision(wire.revision),
+            epoch: Epoch(wire.epoch),
+            by: wire.by,
+            amendment: wire.amendment.and_then(|digest| digest.try_into().ok()),
+            taken: message_ids(&wire.taken)?,
+        })
+    }
+}
+
+/// A fingerprint of everything a checkpoint says.
+pub(crate) fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
+    let Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take, then } =
+        checkpoint;
+    let mut hash = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    part(fence.instance.as_str().as_bytes());
+    part(&fence.execution.0.to_be_bytes());
+    part(&fence.revision.0.to_be_bytes());
+    part(&fence.epoch.0.to_be_bytes());
+    // A list begins with its length, so that no item can pass from one list into the next.
+    let lengths = [consumed.len(), completions.len(), tasks.len(), timers.len(), messages.len(), *take];
+    lengths.iter().for_each(|length| part(&(*length as u64).to_le_bytes()));
+    consumed.iter().for_each(|id| part(&id.0));
+    for completion in completions {
+        part(&completion.fence.task.0);
+        part(completion.fence.instance.as_str().as_bytes());
+        part(&completion.fence.epoch.0.to_be_bytes());
+        part(&write_message(&completion.answer));
+    }
+    let (execution, batches, prologue) = match history {
+        History::Append(batch) => (None, std::slice::from_ref(batch), [].as_slice()),
+        History::Replace { execution, batches, prologue } => {
+            (Some(execution), batches.as_slice(), prologue.as_slice())
+        }
+    };
+    part(&execution.map_or([0; 16], |execution| execution.0.to_be_bytes()));
+    part(&[u8::from(execution.is_some())]);
+    part(&(batches.len() as u64).to_le_bytes());
+    for batch in batches {
+        part(&batch.count.to_le_bytes());
+        part(batch.events.stored());
+        part(&super::write_trail(&batch.consumed, &batch.produced));
+    }
+    part(&(prologue.len() as u64).to_le_bytes());
+    prologue.iter().for_each(|message| part(&write_message(message)));
+    part(&write_record(record));
+    tasks.iter().for_each(|task| part(&write_task(task)));
+    timers.iter().chain(messages).for_each(|message| part(&write_message(message)));
+    match then {
+        Then::Keep => part(&[0]),
+        Then::Release { delay } => part(&delay.as_nanos().to_le_bytes()),
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,240 @@
+//! Messages, tasks and items. The event of a message or task is kept as it came, behind everything else.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use dauer_store::{
+    Class, Control, Encoded, Epoch, Fence, Item, Message, Origin, Over, Revision, Start, Task, TaskFence,
+    Timestamp,
+};
+
+use super::record::{WireQueue, WireRecord, from_wire, queue_from_wire, queue_to_wire, to_wire};
+use super::{Read, Unreadable, execution, instance_id, message_id, number, seal, unseal};
+
+/// The classes as numbers, also in the column `class` of the inbox.
+pub(crate) const CLASS_START: u32 = 1;
+pub(crate) const CLASS_REWIND: u32 = 2;
+pub(crate) const CLASS_SUSPEND: u32 = 3;
+pub(crate) const CLASS_RESUME: u32 = 4;
+pub(crate) const CLASS_TERMINATE: u32 = 5;
+pub(crate) const CLASS_ORDINARY: u32 = 6;
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireTurn {
+    #[prost(string, tag = "1")]
+    instance: String,
+    #[prost(bytes = "vec", tag = "2")]
+    execution: Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    revision: u64,
+    #[prost(uint32, optional, tag = "4")]
+    ordinal: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    id: Vec<u8>,
+    #[prost(string, tag = "2")]
+    to: String,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    execution: Option<Vec<u8>>,
+    #[prost(uint32, tag = "4")]
+    class: u32,
+    #[prost(message, optional, boxed, tag = "5")]
+    record: Option<Box<WireRecord>>,
+    /// 1 refuse, 2 terminate; of starts and rewinds.
+    #[prost(uint32, tag = "6")]
+    over: u32,
+    #[prost(bytes = "vec", optional, tag = "7")]
+    request: Option<Vec<u8>>,
+    #[prost(message, optional, tag = "8")]
+    turn: Option<WireTurn>,
+    #[prost(bytes = "vec", optional, tag = "9")]
+    answers: Option<Vec<u8>>,
+    #[prost(int64, tag = "10")]
+    visible_at: i64,
+    #[prost(bytes = "bytes", tag = "11")]
+    event: Bytes,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireTask {
+    #[prost(bytes = "vec", tag = "1")]
+    id: Vec<u8>,
+    #[prost(string, tag = "2")]
+    instance: String,
+    #[prost(bytes = "vec", tag = "3")]
+    execution: Vec<u8>,
+    #[prost(int32, tag = "4")]
+    event_id: i32,
+    #[prost(message, optional, tag = "5")]
+    queue: Option<WireQueue>,
+    #[prost(btree_map = "string, string", tag = "6")]
+    tags: BTreeMap<String, String>,
+    #[prost(bytes = "bytes", tag = "7")]
+    event: Bytes,
+}
+
+/// An item that a session has lost: a turn has an execution, a task an id.
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireItem {
+    #[prost(string, tag = "1")]
+    instance: String,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    execution: Option<Vec<u8>>,
+    #[prost(uint64, tag = "3")]
+    revision: u64,
+    #[prost(uint64, tag = "4")]
+    epoch: u64,
+    #[prost(bytes = "vec", optional, tag = "5")]
+    task: Option<Vec<u8>>,
+}
+
+/// The number of a message's class.
+pub(crate) fn class_code(class: &Class) -> u32 {
+    match class {
+        Class::Start(_) => CLASS_START,
+        Class::Rewind(_) => CLASS_REWIND,
+        Class::Control(Control::Suspend) => CLASS_SUSPEND,
+        Class::Control(Control::Resume) => CLASS_RESUME,
+        Class::Control(Control::Terminate) => CLASS_TERMINATE,
+        Class::Ordinary => CLASS_ORDINARY,
+    }
+}
+
+pub(crate) fn write_message(message: &Message) -> Vec<u8> {
+    let start = match &message.class {
+        Class::Start(start) | Class::Rewind(start) => Some(start),
+        Class::Control(_) | Class::Ordinary => None,
+    };
+    let (request, turn) = match &message.origin {
+        Origin::Client { request } => (request.map(|request| request.to_be_bytes().to_vec()), None),
+        Origin::Turn { instance, execution, revision, ordinal } => (
+            None,
+            Some(WireTurn {
+                instance: instance.to_string(),
+                execution: execution.0.to_be_bytes().to_vec(),
+                revision: revision.0,
+                ordinal: *ordinal,
+            }),
+        ),
+    };
+    seal(&WireMessage {
+        id: message.id.0.to_vec(),
+        to: message.to.to_string(),
+        execution: message.execution.map(|execution| execution.0.to_be_bytes().to_vec()),
+        class: class_code(&message.class),
+        record: start.map(|start| Box::new(to_wire(&start.record))),
+        over: start.map_or(0, |start| match start.over {
+            Over::Refuse => 1,
+            Over::Terminate => 2,
+        }),
+        request,
+        turn,
+        answers: message.answers.map(|id| id.0.to_vec()),
+        visible_at: message.visible_at.0,
+        event: message.event.stored().clone(),
+    })
+}
+
+pub(crate) fn read_message(bytes: &[u8]) -> Read<Message> {
+    let wire: WireMessage = unseal(bytes)?;
+    let origin = match wire.turn {
+        None => Origin::Client { request: wire.request.as_deref().map(number).transpose()? },
+        Some(turn) => Origin::Turn {
+            instance: instance_id(turn.instance)?,
+            execution: execution(&turn.execution)?,
+            revision: Revision(turn.revision),
+            ordinal: turn.ordinal,
+        },
+    };
+    Ok(Message {
+        id: message_id(&wire.id)?,
+        to: instance_id(wire.to)?,
+        execution: wire.execution.as_deref().map(execution).transpose()?,
+        class: read_class(wire.class, wire.record, wire.over)?,
+        origin,
+        answers: wire.answers.as_deref().map(message_id).transpose()?,
+        visible_at: Timestamp(wire.visible_at),
+        event: Encoded::from_stored(wire.event),
+    })
+}
+
+fn read_class(class: u32, record: Option<Box<WireRecord>>, over: u32) -> Read<Class> {
+    let start = || {
+        let record = record.ok_or_else(|| Unreadable::of("a start without a record"))?;
+        let over = match over {
+            1 => Over::Refuse,
+            2 => Over::Terminate,
+            _ => return Err(Unreadable::of("the wish of a start")),
+        };
+        Ok(Box::new(Start { record: from_wire(*record)?, over }))
+    };
+    Ok(match class {
+        CLASS_START => Class::Start(start()?),
+        CLASS_REWIND => Class::Rewind(start()?),
+        CLASS_SUSPEND => Class::Control(Control::Suspend),
+        CLASS_RESUME => Class::Control(Control::Resume),
+        CLASS_TERMINATE => Class::Control(Control::Terminate),
+        CLASS_ORDINARY => Class::Ordinary,
+        _ => return Err(Unreadable::of("the class of a message")),
+    })
+}
+
+pub(crate) fn write_task(task: &Task) -> Vec<u8> {
+    seal(&WireTask {
+        id: task.id.0.to_vec(),
+        instance: task.instance.to_string(),
+        execution: task.execution.0.to_be_bytes().to_vec(),
+        event_id: task.event_id,
+        queue: Some(queue_to_wire(&task.queue)),
+        tags: task.tags.clone(),
+        event: task.event.stored().clone(),
+    })
+}
+
+pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
+    let wire: WireTask = unseal(bytes)?;
+    Ok(Task {
+        id: message_id(&wire.id)?,
+        instance: instance_id(wire.instance)?,
+        execution: execution(&wire.execution)?,
+        event_id: wire.event_id,
+        queue: queue_from_wire(wire.queue)?,
+        tags: wire.tags,
+        event: Encoded::from_stored(wire.event),
+    })
+}
+
+pub(crate) fn write_item(item: &Item) -> Vec<u8> {
+    seal(&match item {
+        Item::Turn(fence) => WireItem {
+            instance: fence.instance.to_string(),
+            execution: Some(fence.execution.0.to_be_bytes().to_vec()),
+            revision: fence.revision.0,
+            epoch: fence.epoch.0,
+            task: None,
+        },
+        Item::Task(fence) => WireItem {
+            instance: fence.instance.to_string(),
+            execution: None,
+            revision: 0,
+            epoch: fence.epoch.0,
+            task: Some(fence.task.0.to_vec()),
+        },
+    })
+}
+
+pub(crate) fn read_item(bytes: &[u8]) -> Read<Item> {
+    let wire: WireItem = unseal(bytes)?;
+    let (instance, epoch) = (instance_id(wire.instance)?, Epoch(wire.epoch));
+    match (wire.execution, wire.task) {
+        (Some(run), None) => {
+            let revision = Revision(wire.revision);
+            Ok(Item::Turn(Fence { instance, execution: execution(&run)?, revision, epoch }))
+        }
+        (None, Some(task)) => Ok(Item::Task(TaskFence { task: message_id(&task)?, instance, epoch })),
+        _ => Err(Unreadable::of("a lost item")),
+    }
+}

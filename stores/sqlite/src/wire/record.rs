@@ -1,0 +1,264 @@
+//! The record of an instance.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use dauer_store::{
+    Encoded, EntityRecord, Hold, Lock, Parent, Payload, QueueKey, Record, Revision, Times, Timestamp, Trouble,
+};
+
+use super::code::{kind_code, kind_of, status_code, status_of, trouble_code, trouble_of};
+use super::{Read, Unreadable, execution, instance_id, message_id, seal, unseal};
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WireQueue {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, optional, tag = "3")]
+    version: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireTrouble {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(string, tag = "2")]
+    reason: String,
+    #[prost(int64, tag = "3")]
+    since: i64,
+    #[prost(uint32, tag = "4")]
+    attempts: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireParent {
+    #[prost(string, tag = "1")]
+    instance: String,
+    #[prost(bytes = "vec", tag = "2")]
+    execution: Vec<u8>,
+    #[prost(int32, tag = "3")]
+    event_id: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireLock {
+    #[prost(string, tag = "1")]
+    section: String,
+    #[prost(string, tag = "2")]
+    owner: String,
+    #[prost(bytes = "vec", tag = "3")]
+    owner_execution: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireEntity {
+    #[prost(string, optional, tag = "1")]
+    state: Option<String>,
+    #[prost(message, optional, tag = "2")]
+    lock: Option<WireLock>,
+    #[prost(string, repeated, tag = "3")]
+    early_unlocks: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WireRecord {
+    #[prost(message, optional, tag = "1")]
+    queue: Option<WireQueue>,
+    #[prost(bytes = "vec", tag = "2")]
+    execution: Vec<u8>,
+    #[prost(uint32, tag = "3")]
+    generation: u32,
+    #[prost(uint64, tag = "4")]
+    revision: u64,
+    #[prost(uint32, tag = "5")]
+    status: u32,
+    /// 1 open, 2 control, 3 from, 4 ended.
+    #[prost(uint32, tag = "6")]
+    hold: u32,
+    #[prost(string, optional, tag = "7")]
+    hold_from: Option<String>,
+    #[prost(int64, tag = "8")]
+    created: i64,
+    #[prost(int64, tag = "9")]
+    updated: i64,
+    #[prost(int64, optional, tag = "10")]
+    scheduled: Option<i64>,
+    #[prost(int64, optional, tag = "11")]
+    completed: Option<i64>,
+    #[prost(uint32, tag = "12")]
+    history_len: u32,
+    #[prost(uint64, tag = "13")]
+    history_bytes: u64,
+    #[prost(uint32, tag = "14")]
+    attempts: u32,
+    #[prost(message, optional, tag = "15")]
+    trouble: Option<WireTrouble>,
+    #[prost(bytes = "vec", tag = "16")]
+    start: Vec<u8>,
+    #[prost(message, optional, tag = "17")]
+    parent: Option<WireParent>,
+    #[prost(btree_map = "string, string", tag = "18")]
+    tags: BTreeMap<String, String>,
+    #[prost(string, optional, tag = "19")]
+    custom_status: Option<String>,
+    #[prost(string, optional, tag = "20")]
+    output: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "21")]
+    failure: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "22")]
+    trace: Option<Bytes>,
+    #[prost(message, optional, tag = "23")]
+    entity: Option<WireEntity>,
+}
+
+pub(crate) fn write_record(record: &Record) -> Vec<u8> {
+    seal(&to_wire(record))
+}
+
+pub(crate) fn read_record(bytes: &[u8]) -> Read<Record> {
+    from_wire(unseal(bytes)?)
+}
+
+pub(super) fn queue_to_wire(queue: &QueueKey) -> WireQueue {
+    WireQueue {
+        kind: kind_code(queue.kind),
+        name: queue.name.to_string(),
+        version: queue.version.as_deref().map(str::to_owned),
+    }
+}
+
+pub(super) fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
+    let queue = queue.ok_or_else(|| Unreadable::of("a missing queue"))?;
+    Ok(QueueKey {
+        kind: kind_of(queue.kind)?,
+        name: queue.name.into(),
+        version: queue.version.map(Into::into),
+    })
+}
+
+pub(super) fn to_wire(record: &Record) -> WireRecord {
+    let (hold, hold_from) = match &record.hold {
+        Hold::Open => (1, None),
+        Hold::Control => (2, None),
+        Hold::From(owner) => (3, Some(owner.to_string())),
+        Hold::Ended => (4, None),
+    };
+    let text = |payload: &Option<Payload>| payload.as_ref().map(|payload| payload.as_str().to_owned());
+    let blob = |blob: &Option<Encoded>| blob.as_ref().map(|blob| blob.stored().clone());
+    WireRecord {
+        queue: Some(queue_to_wire(&record.queue)),
+        execution: record.execution.0.to_be_bytes().to_vec(),
+        generation: record.generation,
+        revision: record.revision.0,
+        status: status_code(record.status),
+        hold,
+        hold_from,
+        created: record.times.created.0,
+        updated: record.times.updated.0,
+        scheduled: record.times.scheduled.map(|time| time.0),
+        completed: record.times.completed.map(|time| time.0),
+        history_len: record.history_len,
+        history_bytes: record.history_bytes,
+        attempts: record.attempts,
+        trouble: record.trouble.as_ref().map(|trouble| WireTrouble {
+            kind: trouble_code(trouble.kind),
+            reason: trouble.reason.clone(),
+            since: trouble.since.0,
+            attempts: trouble.attempts,
+        }),
+        start: record.start.0.to_vec(),
+        parent: record.parent.as_ref().map(|parent| WireParent {
+            instance: parent.instance.to_string(),
+            execution: parent.execution.0.to_be_bytes().to_vec(),
+            event_id: parent.event_id,
+        }),
+        tags: record.tags.clone(),
+        custom_status: text(&record.custom_status),
+        output: text(&record.output),
+        failure: blob(&record.failure),
+        trace: blob(&record.trace),
+        entity: record.entity.as_ref().map(entity_to_wire),
+    }
+}
+
+fn entity_to_wire(entity: &EntityRecord) -> WireEntity {
+    WireEntity {
+        state: entity.state.as_ref().map(|state| state.as_str().to_owned()),
+        lock: entity.lock.as_ref().map(|lock| WireLock {
+            section: lock.section.clone(),
+            owner: lock.owner.to_string(),
+            owner_execution: lock.owner_execution.0.to_be_bytes().to_vec(),
+        }),
+        early_unlocks: entity.early_unlocks.clone(),
+    }
+}
+
+pub(super) fn from_wire(wire: WireRecord) -> Read<Record> {
+    let hold = match (wire.hold, wire.hold_from) {
+        (1, None) => Hold::Open,
+        (2, None) => Hold::Control,
+        (3, Some(owner)) => Hold::From(instance_id(owner)?),
+        (4, None) => Hold::Ended,
+        _ => return Err(Unreadable::of("a hold")),
+    };
+    Ok(Record {
+        queue: queue_from_wire(wire.queue)?,
+        execution: execution(&wire.execution)?,
+        generation: wire.generation,
+        revision: Revision(wire.revision),
+        status: status_of(wire.status)?,
+        hold,
+        times: Times {
+            created: Timestamp(wire.created),
+            updated: Timestamp(wire.updated),
+            scheduled: wire.scheduled.map(Timestamp),
+            completed: wire.completed.map(Timestamp),
+        },
+        history_len: wire.history_len,
+        history_bytes: wire.history_bytes,
+        attempts: wire.attempts,
+        trouble: wire.trouble.map(trouble_from_wire).transpose()?,
+        start: message_id(&wire.start)?,
+        parent: wire.parent.map(parent_from_wire).transpose()?,
+        tags: wire.tags,
+        custom_status: wire.custom_status.map(Payload::from),
+        output: wire.output.map(Payload::from),
+        failure: wire.failure.map(Encoded::from_stored),
+        trace: wire.trace.map(Encoded::from_stored),
+        entity: wire.entity.map(entity_from_wire).transpose()?,
+    })
+}
+
+fn trouble_from_wire(wire: WireTrouble) -> Read<Trouble> {
+    Ok(Trouble {
+        kind: trouble_of(wire.kind)?,
+        reason: wire.reason,
+        since: Timestamp(wire.since),
+        attempts: wire.attempts,
+    })
+}
+
+fn parent_from_wire(wire: WireParent) -> Read<Parent> {
+    Ok(Parent {
+        instance: instance_id(wire.instance)?,
+        execution: execution(&wire.execution)?,
+        event_id: wire.event_id,
+    })
+}
+
+fn entity_from_wire(wire: WireEntity) -> Read<EntityRecord> {
+    let lock = wire.lock.map(|lock| {
+        Ok::<_, Unreadable>(Lock {
+            section: lock.section,
+            owner: instance_id(lock.owner)?,
+            owner_execution: execution(&lock.owner_execution)?,
+        })
+    });
+    Ok(EntityRecord {
+        state: wire.state.map(Payload::from),
+        lock: lock.transpose()?,
+        early_unlocks: wire.early_unlocks,
+    })
+}

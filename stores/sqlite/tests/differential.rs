@@ -1,0 +1,272 @@
+//! The same random calls on the memory store, which is the reference, and on this one: the same answers, the same dump.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
+
+mod support;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauer_memory::MemoryStore;
+use dauer_sqlite::{Clock, ManualClock, SqliteStore};
+use dauer_store::{
+    ClaimedTurn, Class, Completion, Control, Hold, HubName, Item, Manage, Message, Purge, Query, Release,
+    SessionId, Status, TaskLease, Then, Timestamp, Trouble, TroubleKind, Work,
+};
+use support::build::{host, instance, message, start, step, task, want};
+use support::{Folder, clock, everything, options, run};
+
+const RUNS: u64 = 10;
+const CALLS: usize = 500;
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The same numbers for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// The clock of one store, read by the other.
+struct Shown(Arc<ManualClock>);
+
+impl dauer_memory::Clock for Shown {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// One session on both stores.
+struct Pair {
+    id: SessionId,
+    memory: Arc<dyn Work>,
+    sqlite: Arc<dyn Work>,
+    turns: Vec<ClaimedTurn>,
+    tasks: Vec<TaskLease>,
+}
+
+struct Both {
+    random: Random,
+    clock: Arc<ManualClock>,
+    memory: Arc<dyn Manage>,
+    sqlite: Arc<dyn Manage>,
+    sessions: Vec<Pair>,
+    next: u128,
+    committed: usize,
+}
+
+/// Whether both answered the same, in any order; causes are the store's own.
+#[track_caller]
+fn same<T: Debug>(what: &str, memory: Vec<T>, sqlite: Vec<T>) {
+    let told = |answers: Vec<T>| {
+        let mut told: Vec<String> = answers.iter().map(|answer| format!("{answer:?}")).collect();
+        told.sort();
+        told
+    };
+    assert_eq!(told(memory), told(sqlite), "{what}");
+}
+
+impl Both {
+    async fn attach(&mut self) {
+        self.next += 1;
+        let host = host(self.next, LEASE);
+        let memory = self.memory.attach(host.clone()).await.unwrap();
+        let sqlite = self.sqlite.attach(host.clone()).await.unwrap();
+        self.sessions.push(Pair { id: host.session, memory, sqlite, turns: vec![], tasks: vec![] });
+    }
+
+    fn some_message(&mut self) -> Message {
+        let text = format!("message {}", self.random.below(200));
+        let mut message = message(&format!("order{}", self.random.below(12)), &text);
+        message.class = match self.random.below(8) {
+            0 => Class::Control(Control::Suspend),
+            1 => Class::Control(Control::Resume),
+            _ => Class::Ordinary,
+        };
+        if self.random.below(3) == 0 {
+            message.visible_at = self.clock.now().after(Duration::from_secs(self.random.below(50)));
+        }
+        if self.random.below(6) == 0 {
+            message.to = instance("@bag@1");
+        }
+        message
+    }
+
+    /// A checkpoint of that turn, of any kind.
+    fn some_step(&mut self, turn: &ClaimedTurn) -> dauer_store::Checkpoint {
+        let mut step = step(turn);
+        match self.random.below(8) {
+            0 => step.then = Then::Keep,
+            1 => (step.record.status, step.record.hold) = (Status::Completed, Hold::Ended),
+            2 => (step.record.status, step.record.hold) = (Status::Terminated, Hold::Ended),
+            3 => (step.record.status, step.record.hold) = (Status::Suspended, Hold::Control),
+            4 => step.consumed.truncate(1),
+            5 => {
+                let execution = dauer_store::ExecutionId(u128::from(self.random.below(u64::MAX)));
+                let carried = self.some_message();
+                let prologue = vec![Message { to: turn.fence.instance.clone(), ..carried }];
+                step.record.execution = execution;
+                step.history = dauer_store::History::Replace { execution, batches: vec![], prologue };
+            }
+            _ => step.then = Then::Release { delay: Duration::from_secs(self.random.below(20)) },
+        }
+        step.tasks = (0..self.random.below(3)).map(|n| task(turn, &format!("work{n}"))).collect();
+        step.take = self.random.below(2) as usize;
+        let mut timer = self.some_message();
+        timer.execution = Some(step.record.execution);
+        step.timers = vec![Message { to: turn.fence.instance.clone(), ..timer }];
+        step.messages = (0..self.random.below(3)).map(|_| self.some_message()).collect();
+        step
+    }
+
+    async fn client_call(&mut self, kind: u64) {
+        match kind {
+            0 => {
+                let create = start(&format!("order{}", self.random.below(12)));
+                let memory = self.memory.create(vec![create.clone()]).await;
+                same("create", memory, self.sqlite.create(vec![create]).await);
+            }
+            2 => {
+                let batch = vec![self.some_message(), self.some_message()];
+                let memory = self.memory.send(batch.clone()).await;
+                same("send", memory, self.sqlite.send(batch).await);
+            }
+            4 => {
+                let purge = Purge::Matching { query: Query::default(), budget: 1 };
+                let memory = self.memory.purge(purge.clone()).await;
+                same("purge", vec![memory], vec![self.sqlite.purge(purge).await]);
+            }
+            5 => self.clock.advance(Duration::from_secs(self.random.below(20))),
+            6 => {
+                let pair = self.sessions.remove(0);
+                if self.random.below(2) == 0 {
+                    same("detach", vec![pair.memory.detach().await], vec![pair.sqlite.detach().await]);
+                } else {
+                    let memory = self.memory.end_session(pair.id).await;
+                    same("end_session", vec![memory], vec![self.sqlite.end_session(pair.id).await]);
+                }
+                self.attach().await;
+            }
+            _ => {
+                same("scale", vec![self.memory.scale().await], vec![self.sqlite.scale().await]);
+                let query = Query { tags: Default::default(), ..Query::default() };
+                let memory = self.memory.query(query.clone()).await;
+                same("query", vec![memory], vec![self.sqlite.query(query).await]);
+            }
+        }
+    }
+
+    async fn session_call(&mut self, kind: u64) {
+        let at = self.random.below(self.sessions.len() as u64) as usize;
+        let mut pair = self.sessions.remove(at);
+        match kind {
+            0 => {
+                let (memory, sqlite) =
+                    (pair.memory.claim_turns(want(100)).await, pair.sqlite.claim_turns(want(100)).await);
+                same("claim_turns", memory.unwrap_or_default(), sqlite.clone().unwrap_or_default());
+                pair.turns.extend(sqlite.unwrap_or_default());
+            }
+            1 if !pair.turns.is_empty() => {
+                let turn = pair.turns.remove(self.random.below(pair.turns.len() as u64) as usize);
+                let step = self.some_step(&turn);
+                let memory = pair.memory.commit_turns(vec![step.clone()]).await;
+                self.committed += usize::from(memory[0].is_ok());
+                same("commit_turns", memory, pair.sqlite.commit_turns(vec![step.clone()]).await);
+                if self.random.below(4) == 0 {
+                    let memory = pair.memory.commit_turns(vec![step.clone()]).await;
+                    same("the same again", memory, pair.sqlite.commit_turns(vec![step]).await);
+                }
+            }
+            3 => {
+                let (memory, sqlite) = (
+                    pair.memory.claim_activities(want(100)).await,
+                    pair.sqlite.claim_activities(want(100)).await,
+                );
+                same("claim_activities", memory.unwrap_or_default(), sqlite.clone().unwrap_or_default());
+                pair.tasks.extend(sqlite.unwrap_or_default());
+            }
+            4 if !pair.tasks.is_empty() => {
+                let lease = pair.tasks.remove(0);
+                let mut answer = message(lease.fence.instance.as_str(), "answer");
+                (answer.id, answer.answers) = (lease.task.id, Some(lease.task.id));
+                answer.execution = Some(lease.task.execution);
+                let done = vec![Completion { fence: lease.fence, answer }];
+                let memory = pair.memory.complete_activities(done.clone()).await;
+                same("complete_activities", memory, pair.sqlite.complete_activities(done).await);
+            }
+            5 => {
+                let turns = pair.turns.pop().map(|turn| Item::Turn(turn.fence));
+                let items = turns.into_iter().chain(pair.tasks.pop().map(|task| Item::Task(task.fence)));
+                let trouble = Trouble {
+                    kind: TroubleKind::Panic,
+                    reason: "it broke".into(),
+                    since: self.clock.now(),
+                    attempts: 0,
+                };
+                let failed = self.random.below(2) == 0;
+                let delay = Duration::from_secs(self.random.below(10));
+                let releases: Vec<Release> = items
+                    .map(|item| Release { item, delay, trouble: failed.then(|| trouble.clone()), failed })
+                    .collect();
+                let memory = pair.memory.release(releases.clone()).await;
+                same("release", memory, pair.sqlite.release(releases).await);
+            }
+            _ => {
+                let (memory, sqlite) = (pair.memory.renew().await, pair.sqlite.renew().await);
+                same("renew", memory.unwrap_or_default(), sqlite.unwrap_or_default());
+            }
+        }
+        self.sessions.push(pair);
+    }
+
+    async fn compare(&self) {
+        same("everything", everything(&*self.memory).await, everything(&*self.sqlite).await);
+    }
+}
+
+/// Answers how many turns were committed.
+async fn random_calls(seed: u64, folder: &Folder) -> usize {
+    let clock = clock();
+    let sqlite = SqliteStore::open(folder.file(), options(&clock)).unwrap();
+    let memory = MemoryStore::new(Arc::new(Shown(clock.clone())));
+    memory.set_limits(options(&clock).limits);
+    let (memory, sqlite) = (memory.hub(HubName::default()), sqlite.hub(HubName::default()));
+    let mut both =
+        Both { random: Random(seed), clock, memory, sqlite, sessions: vec![], next: 0, committed: 0 };
+    for _ in 0..3 {
+        both.attach().await;
+    }
+    for _ in 0..CALLS {
+        // What becomes ready at the same time may be claimed in any order, and orders are compared.
+        both.clock.advance(Duration::from_millis(1));
+        match both.random.below(32) {
+            0..3 => both.client_call(0).await,
+            3..6 => both.client_call(2).await,
+            6 => both.client_call(4).await,
+            7 | 8 => both.client_call(5).await,
+            9 => both.client_call(6).await,
+            10 => both.client_call(7).await,
+            11..17 => both.session_call(0).await,
+            17..23 => both.session_call(1).await,
+            call => both.session_call((call - 23) % 4 + 3).await,
+        }
+        both.compare().await;
+    }
+    both.committed
+}
+
+#[test]
+fn both_stores_answer_and_hold_the_same() {
+    let mut committed = 0;
+    for seed in 1..=RUNS {
+        // The name of the thread tells the seed when it fails.
+        let named = std::thread::Builder::new().name(format!("seed {seed}"));
+        let done = named.spawn(move || run(random_calls(seed, &Folder::new()))).unwrap().join();
+        committed += done.expect("the thread has told what differs");
+    }
+    assert!(committed > 250, "only {committed} commits: too little to show anything");
+}

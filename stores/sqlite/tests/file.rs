@@ -1,0 +1,232 @@
+//! The file: who may read it, what is refused and how, what survives, and what two versions do to each other.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
+
+mod support;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+
+use dauer_sqlite::{OpenError, Options, SqliteStore};
+use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Kind, Refused, Timestamp};
+use support::build::{host, instance, message, start, step, task, want};
+use support::{Folder, clock, everything, options, run};
+
+fn open(folder: &Folder) -> SqliteStore {
+    SqliteStore::open(folder.file(), options(&clock())).expect("the file opens")
+}
+
+fn hub() -> HubName {
+    HubName::new("orders").expect("a valid name")
+}
+
+fn database(folder: &Folder) -> rusqlite::Connection {
+    rusqlite::Connection::open(folder.file()).expect("the file is a database")
+}
+
+#[test]
+#[cfg(unix)]
+fn only_its_user_may_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let store = open(&folder);
+    run(store.hub(hub()).create(vec![start("order")]));
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    let modes: Vec<_> =
+        files.map(|file| (file.file_name(), file.metadata().unwrap().permissions().mode() & 0o777)).collect();
+    assert!(modes.len() >= 4, "database, log and locks: {modes:?}");
+    assert!(modes.iter().all(|(_, mode)| *mode == 0o600), "{modes:?}");
+}
+
+#[test]
+fn it_is_made_as_the_design_says() {
+    let folder = Folder::new();
+    open(&folder).close();
+    let database = database(&folder);
+    let pragma = |name: &str| -> String {
+        let value = database.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
+        format!("{:?}", value.unwrap())
+    };
+    assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
+    assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
+    assert_eq!(pragma("page_size"), "Integer(4096)");
+    assert_eq!(pragma("user_version"), "Integer(1)");
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let missing = SqliteStore::open(folder.path().join("none/hub.db"), Options::default());
+    assert!(matches!(missing, Err(OpenError::DirectoryMissing(_))));
+    let directory = SqliteStore::open(folder.path(), Options::default());
+    assert!(matches!(directory, Err(OpenError::NotAFile(_))));
+
+    let text =
+        "a shopping list that is long enough to be taken for the header of a database file, ".repeat(20);
+    std::fs::write(folder.file(), &text).unwrap();
+    let refused = SqliteStore::open(folder.file(), Options::default());
+    assert!(matches!(refused, Err(OpenError::NotADatabase(_))));
+    assert_eq!(std::fs::read_to_string(folder.file()).unwrap(), text);
+}
+
+#[test]
+fn the_database_of_another_program_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    database(&folder).execute_batch("CREATE TABLE recipes (name)").unwrap();
+    let refused = SqliteStore::open(folder.file(), Options::default());
+    assert!(matches!(refused, Err(OpenError::NotADatabase(_))));
+    let tables = database(&folder)
+        .query_row("SELECT group_concat(name) FROM sqlite_schema", [], |row| row.get::<_, String>(0));
+    assert_eq!(tables.unwrap(), "recipes");
+    let mode = database(&folder).pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+    assert_eq!(mode.unwrap(), "delete", "not even its settings are changed");
+}
+
+#[test]
+fn a_newer_file_is_refused() {
+    let folder = Folder::new();
+    open(&folder).close();
+    database(&folder).pragma_update(None, "user_version", 9).unwrap();
+    let refused = SqliteStore::open(folder.file(), Options::default());
+    assert!(matches!(refused, Err(OpenError::Newer { format: 9, .. })));
+}
+
+#[test]
+fn a_file_that_becomes_newer_while_it_is_open_is_not_written_any_more() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let hub = store.hub(hub());
+    assert!(run(hub.create(vec![start("one")]))[0].is_ok());
+    database(&folder).execute("UPDATE meta SET generation = 2", []).unwrap();
+    let refused = run(hub.create(vec![start("two")])).remove(0);
+    assert!(matches!(refused, Err(Refused::Newer(_))), "{refused:?}");
+    assert!(matches!(run(hub.get(vec![instance("one")])), Err(Refused::Newer(_))));
+    let count = database(&folder).query_row("SELECT count(*) FROM instances", [], |row| row.get::<_, i64>(0));
+    assert_eq!(count.unwrap(), 1, "nothing was written");
+    let again = SqliteStore::open(folder.file(), Options::default());
+    assert!(matches!(again, Err(OpenError::Newer { .. })));
+}
+
+#[test]
+fn everything_is_there_after_it_was_closed() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let manage = store.hub(hub());
+    run(async {
+        manage.create(vec![start("one"), start("two"), start("three")]).await;
+        let session = manage.attach(host(1, Duration::from_secs(60))).await.unwrap();
+        let turns = session.claim_turns(want(2)).await.unwrap();
+        let mut first = step(&turns[0]);
+        first.tasks = vec![task(&turns[0], "pay"), task(&turns[0], "ship")];
+        first.take = 1;
+        assert!(session.commit_turns(vec![first]).await[0].is_ok());
+        manage.send(vec![message("one", "event"), message("nobody", "lost")]).await;
+    });
+    let before = run(everything(&*manage));
+    assert!(before.iter().filter(|item| matches!(item, DumpItem::Task(_))).count() == 2);
+    store.close();
+    assert!(matches!(run(manage.send(vec![message("one", "late")]))[0], Err(Refused::NotExecuted(_))));
+    assert_eq!(run(everything(&*open(&folder).hub(hub()))), before);
+}
+
+#[test]
+fn its_time_never_goes_backwards() {
+    let (folder, ahead) = (Folder::new(), clock());
+    ahead.advance(Duration::from_secs(3600));
+    let later = SqliteStore::open(folder.file(), options(&ahead)).unwrap();
+    run(later.hub(hub()).create(vec![start("order")]));
+    let now = run(everything(&*open(&folder).hub(hub()))).into_iter().find_map(|item| match item {
+        DumpItem::Now(now) => Some(now),
+        _ => None,
+    });
+    assert_eq!(now, Some(Timestamp(1_700_003_600_000)), "the clock of the second handle is an hour behind");
+}
+
+#[test]
+fn another_handle_is_told_that_there_is_work() {
+    let folder = Folder::new();
+    let (one, two) = (open(&folder), open(&folder));
+    let mut hints = two.hub(hub()).changes();
+    run(one.hub(hub()).create(vec![start("order")]));
+    run(async {
+        while let Some(hint) = hints.next().await {
+            if hint == Hint::Ready(Kind::Orchestration) {
+                return;
+            }
+        }
+        panic!("the hints ended");
+    });
+}
+
+#[test]
+fn hints_end_with_the_store() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let mut hints = store.hub(hub()).changes();
+    store.close();
+    while run(hints.next()).is_some() {}
+}
+
+#[test]
+fn a_damaged_instance_harms_no_other() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let manage = store.hub(hub());
+    run(manage.create(vec![start("bad"), start("good")]));
+    database(&folder).execute("UPDATE instances SET record = x'0108ff' WHERE id = 'bad'", []).unwrap();
+    // One batch is one group: it is rolled back when the first breaks, and the second is carried out alone.
+    let sent = run(manage.send(vec![message("bad", "one"), message("good", "two"), message("good", "two")]));
+    assert!(matches!(sent[0], Err(Refused::Corrupt(_))), "{:?}", sent[0]);
+    assert!(matches!(sent[1], Ok(Delivered::Applied)), "{:?}", sent[1]);
+    assert!(matches!(sent[2], Ok(Delivered::Dropped(_))), "{:?}", sent[2]);
+    let created = run(manage.create(vec![start("third")])).remove(0);
+    assert!(matches!(created, Ok(Created::New(_))), "{created:?}");
+}
+
+#[test]
+fn a_purge_makes_the_file_smaller() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let manage = store.hub(hub());
+    run(async {
+        let session = manage.attach(host(1, Duration::from_secs(60))).await.unwrap();
+        for number in 0..20 {
+            manage.create(vec![start(&format!("order{number}"))]).await.remove(0).unwrap();
+            let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
+            let mut last = step(&turn);
+            last.record.status = dauer_store::Status::Completed;
+            last.record.hold = dauer_store::Hold::Ended;
+            last.record.output = Some("x".repeat(200_000).into());
+            session.commit_turns(vec![last]).await.remove(0).unwrap();
+        }
+    });
+    let pages = || database(&folder).query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)).unwrap();
+    let before = pages();
+    let purge = dauer_store::Purge::Matching { query: dauer_store::Query::default(), budget: 100 };
+    assert_eq!(run(manage.purge(purge)).unwrap().count, 20);
+    assert!(pages() < before / 2, "{before} pages before, {} after", pages());
+}
+
+/// The locks that processes have on the database file itself.
+#[cfg(target_os = "linux")]
+fn locks(folder: &Folder) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let inode = format!(":{} ", std::fs::metadata(folder.file()).unwrap().ino());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().filter(|line| line.contains("POSIX") && line.contains(&inode)).count()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn opening_a_file_again_leaves_the_locks_of_those_who_have_it_open() {
+    let folder = Folder::new();
+    let first = open(&folder);
+    run(first.hub(hub()).create(vec![start("one")])).remove(0).unwrap();
+    let before = locks(&folder);
+    assert!(before > 0, "whoever has the file open shows it by a lock");
+    // A path that fails late: all that opening does before that is done.
+    database(&folder).pragma_update(None, "user_version", 9).unwrap();
+    assert!(SqliteStore::open(folder.file(), Options::default()).is_err());
+    assert_eq!(locks(&folder), before);
+}

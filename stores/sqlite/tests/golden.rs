@@ -1,0 +1,133 @@
+//! Files of every format that was ever written are read for ever.
+//!
+//! `DAUER_GOLDEN=write cargo test -p dauer-sqlite --test golden` writes the file of the current format anew: only when
+//! the format has changed, under a new name.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dauer_sqlite::SqliteStore;
+use dauer_store::{
+    Class, Control, DumpItem, EntityRecord, HubName, Message, Parent, Payload, SessionId, StoredBatch, Then,
+};
+use support::build::{event, host, instance, message, start, step, task, want};
+use support::{Folder, clock, everything, options, run};
+
+const NAME: &str = "format1";
+
+fn golden(extension: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{NAME}.{extension}"))
+}
+
+fn hub() -> HubName {
+    HubName::new("golden").expect("a valid name")
+}
+
+/// Everything, with the bytes that a dump does not print.
+fn describe(items: &[DumpItem]) -> String {
+    let mut text = String::new();
+    let bytes = |bytes: &[u8]| -> String { String::from_utf8_lossy(bytes).escape_debug().collect() };
+    for item in items {
+        text += &format!("{item:#?}\n");
+        if let DumpItem::Instance(dump) = item {
+            let messages =
+                dump.prologue.iter().chain(&dump.inbox).map(|Message { event, .. }| event.stored());
+            let batches = dump.history.iter().map(|StoredBatch { batch, .. }| batch.events.stored());
+            for content in messages.chain(batches) {
+                text += &format!("bytes {}\n", bytes(content));
+            }
+            let payloads = [&dump.record.custom_status, &dump.record.output];
+            text += &format!("payloads {:?}\n", payloads.map(|p| p.as_ref().map(Payload::as_str)));
+        }
+        if let DumpItem::Task(dump) = item {
+            text += &format!("bytes {}\n", bytes(dump.task.event.stored()));
+        }
+    }
+    text
+}
+
+/// A hub with something of everything.
+async fn fill(store: &SqliteStore) {
+    let manage = store.hub(hub());
+    let mut child = start("child");
+    if let Class::Start(start) = &mut child.start.class {
+        let execution = start.record.execution;
+        start.record.parent = Some(Parent { instance: instance("parent"), execution, event_id: 5 });
+        start.record.tags = [("zone".to_owned(), "north".to_owned())].into();
+        start.record.trace = Some(event("trace"));
+    }
+    let created = manage.create(vec![child, start("ended"), start("waiting"), start("kept")]).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    let session = manage.attach(host(1, Duration::from_secs(600))).await.expect("a session");
+    for turn in session.claim_turns(want(10)).await.expect("a claim") {
+        let mut step = step(&turn);
+        match turn.fence.instance.as_str() {
+            "ended" => {
+                step.record.status = dauer_store::Status::Failed;
+                step.record.hold = dauer_store::Hold::Ended;
+                step.record.output = Some("\"out\"".into());
+                step.record.failure = Some(event("failure"));
+            }
+            "child" => {
+                step.tasks = vec![task(&turn, "pay"), task(&turn, "ship")];
+                step.take = 1;
+                step.record.custom_status = Some("\"half\"".into());
+                step.record.entity = Some(EntityRecord { state: Some("7".into()), ..Default::default() });
+            }
+            "kept" => step.then = Then::Keep,
+            _ => {
+                let mut timer = message("waiting", "timer");
+                timer.visible_at = turn.now.after(Duration::from_secs(3600));
+                step.timers = vec![timer];
+            }
+        }
+        let committed = session.commit_turns(vec![step]).await.remove(0);
+        assert!(committed.is_ok(), "{committed:?}");
+    }
+    let mut suspend = message("child", "suspend");
+    suspend.class = Class::Control(Control::Suspend);
+    manage
+        .send(vec![message("child", "first"), suspend, message("nobody", "x"), message("@bag@1", "add")])
+        .await;
+}
+
+/// Makes the file small: what is tested is the layout of the tables, not the size of a page.
+fn shrink(file: &Path) {
+    let database = rusqlite::Connection::open(file).unwrap();
+    database.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).unwrap();
+    database.execute_batch("PRAGMA page_size = 1024; VACUUM;").unwrap();
+}
+
+#[test]
+fn a_file_of_format_1_is_read_and_goes_on() {
+    let folder = Folder::new();
+    if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "write") {
+        let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+        run(fill(&store));
+        std::fs::write(golden("txt"), describe(&run(everything(&*store.hub(hub()))))).unwrap();
+        store.close();
+        shrink(&folder.file());
+        std::fs::copy(folder.file(), golden("db")).unwrap();
+    }
+    assert!(std::fs::metadata(golden("db")).unwrap().len() < 100_000);
+    std::fs::copy(golden("db"), folder.file()).unwrap();
+    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+    let manage = store.hub(hub());
+    let expected = std::fs::read_to_string(golden("txt")).unwrap();
+    assert_eq!(describe(&run(everything(&*manage))), expected);
+
+    run(async {
+        manage.end_session(SessionId(1)).await.unwrap();
+        let session = manage.attach(host(2, Duration::from_secs(600))).await.unwrap();
+        let turns = session.claim_turns(want(10)).await.unwrap();
+        let claimed: Vec<_> = turns.iter().map(|turn| turn.fence.instance.as_str()).collect();
+        assert_eq!(claimed, ["child", "@bag@1"]);
+        let committed = session.commit_turns(turns.iter().map(step).collect()).await;
+        assert!(committed.iter().all(Result::is_ok), "{committed:?}");
+        assert_eq!(session.claim_activities(want(10)).await.unwrap().len(), 2);
+    });
+}
