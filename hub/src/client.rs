@@ -10,6 +10,7 @@ use dauer_core::model::{Over, Record, Status};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
+use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_POLL};
 use crate::watch::Watch;
 
 /// A client's call that did not succeed.
@@ -29,15 +30,6 @@ pub enum ClientError {
     #[error("the instance '{0}' has not come so far yet; wait longer, or look at its status")]
     TimedOut(InstanceId),
 }
-
-/// How often a wait looks for itself when no hint comes: hints may be lost.
-const WAIT_POLL: Duration = Duration::from_secs(2);
-
-/// How often a call is sent again after an outcome that is unknown or a store that did not execute it.
-const CALL_ATTEMPTS: u32 = 8;
-
-/// The delay before the first of these.
-const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A client of one hub.
 #[derive(Clone)]

@@ -7,10 +7,8 @@ use futures::future::BoxFuture;
 
 use dauer_core::Timestamp;
 
+use crate::options::DUE_TRUSTED;
 use crate::session::Session;
-
-/// How many times in a row a host that found nothing still believes the time it is told.
-const DUE_TRUSTED: u32 = 8;
 
 /// Whether a claim is wanted, under way, or put off.
 pub(crate) struct Demand {

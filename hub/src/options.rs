@@ -1,9 +1,27 @@
-//! Every setting of a host, with its default and the reason for it.
+//! Every setting of a host, with its default and the reason for it; and the numbers nobody needs to change.
 
 use std::time::Duration;
 
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::TroubleKind;
+
+/// How often a client's wait looks for itself when no hint comes: hints may be lost, and this bounds what that costs.
+pub(crate) const WAIT_POLL: Duration = Duration::from_secs(2);
+
+/// How often a client's call is sent again when the store did not execute it or its outcome is unknown: with the delays
+/// between, about ten seconds, which outlasts a store that is restarted.
+pub(crate) const CALL_ATTEMPTS: u32 = 8;
+
+/// The delay before the first of these: a store that was merely busy is free again.
+pub(crate) const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// How many times in a row a host that found nothing still believes the time it was told something is due at. More than
+/// other hosts that were quicker explain; beyond it the store's clock does not move as this host's does.
+pub(crate) const DUE_TRUSTED: u32 = 8;
+
+/// How many hints pass between two looks at who still waits: rare enough to cost nothing, often enough that waits that
+/// were given up do not pile up.
+pub(crate) const LOOK_EVERY: u32 = 256;
 
 /// The settings of a host.
 #[derive(Debug, Clone)]

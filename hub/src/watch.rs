@@ -11,6 +11,8 @@ use futures::future::{BoxFuture, FutureExt};
 use dauer_core::InstanceId;
 use dauer_store::{Changes, Env, Hint, Manage};
 
+use crate::options::LOOK_EVERY;
+
 /// Who waits for which instance.
 #[derive(Default)]
 pub(crate) struct Watch {
@@ -69,9 +71,6 @@ impl Watch {
         state.listening
     }
 }
-
-/// How many hints pass between two looks at who still waits.
-const LOOK_EVERY: u32 = 256;
 
 /// Hears hints for as long as anyone waits.
 async fn listen(watch: Arc<Watch>, mut changes: Changes) {
