@@ -97,6 +97,33 @@ impl FaultPlan for Plan {
     }
 }
 
+/// How many turns ran beside each other at most: those with two failed attempts or more, and the others.
+#[derive(Default)]
+pub(crate) struct Peaks {
+    pub(crate) suspects: Peak,
+    pub(crate) others: Peak,
+}
+
+/// How many are running, and the most that ever were.
+#[derive(Default)]
+pub(crate) struct Peak(Mutex<(usize, usize)>);
+
+impl Peak {
+    fn enter(&self) {
+        let mut counts = self.0.lock().unwrap();
+        counts.0 += 1;
+        counts.1 = counts.1.max(counts.0);
+    }
+
+    fn leave(&self) {
+        self.0.lock().unwrap().0 -= 1;
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+}
+
 /// What a test does with a turn or an activity.
 type OnTurn = dyn Fn(&Record) -> Result<(), Stalled> + Send + Sync;
 type OnActivity =
@@ -104,6 +131,8 @@ type OnActivity =
 
 /// An executor whose orchestration calls as many activities, one after the other, as its input says.
 pub(crate) struct Chain {
+    pub(crate) peaks: Arc<Peaks>,
+    turn_time: Duration,
     on_turn: Box<OnTurn>,
     on_activity: Box<OnActivity>,
 }
@@ -111,9 +140,16 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn new() -> Self {
         Self {
+            peaks: Arc::default(),
+            turn_time: Duration::ZERO,
             on_turn: Box::new(|_| Ok(())),
             on_activity: Box::new(|_| async { Ok(Some("1".into())) }.boxed()),
         }
+    }
+
+    /// Every turn takes that long, so that turns can be seen beside each other.
+    pub(crate) fn slow_turns(self, turn_time: Duration) -> Self {
+        Self { turn_time, ..self }
     }
 
     /// Asked before each turn.
@@ -143,6 +179,12 @@ impl Executor for Chain {
     }
 
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+        let count = if work.record.attempts >= 2 { &self.peaks.suspects } else { &self.peaks.others };
+        count.enter();
+        if !self.turn_time.is_zero() {
+            tokio::time::timeout(self.turn_time, futures::future::pending::<()>()).await.unwrap_err();
+        }
+        count.leave();
         (self.on_turn)(&work.record)?;
         let Past::History(past) = work.past else { unreachable!("this executor keeps nothing alive") };
         let all = || past.iter().chain(&work.new);
