@@ -76,7 +76,7 @@ impl Watch {
 async fn listen(watch: Arc<Watch>, mut changes: Changes) {
     let mut heard = 0_u32;
     while let Some(hint) = changes.next().await {
-        if let Hint::Status(instance) = hint {
+        if let Hint::Status(instance, _) = hint {
             watch.wake(&instance);
         }
         heard = heard.wrapping_add(1);

@@ -163,6 +163,21 @@ pub struct StoreLimits {
     pub delay: Duration,
 }
 
+/// What a store has done for this handle since it was opened. Zero where a store does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effort {
+    /// Transactions that wrote something.
+    pub commits: u64,
+    /// Turns committed by them.
+    pub turns: u64,
+    /// Statements that write.
+    pub statements: u64,
+    /// Rows inserted, changed and deleted.
+    pub rows: u64,
+    /// Times the disk was asked to make writes durable.
+    pub syncs: u64,
+}
+
 /// One thing that a store holds; together they are everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DumpItem {
@@ -287,6 +302,11 @@ pub trait Manage: Send + Sync {
 
     /// The largest things it takes.
     fn limits(&self) -> StoreLimits;
+
+    /// What it has done since it was opened.
+    fn effort(&self) -> Effort {
+        Effort::default()
+    }
 
     /// Everything it holds, a part at a time.
     async fn dump(&self, after: Option<String>) -> Result<Dump, Refused>;

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::Stream;
 
 use dauer_core::model::{
-    Checkpoint, Completion, DropReason, Fence, Kind, Message, Queues, Record, StoredBatch, Tags, Task,
-    TaskFence, Trouble,
+    Checkpoint, Completion, DropReason, Fence, Kind, Message, Queues, Record, Status, StoredBatch, Tags,
+    Task, TaskFence, Trouble,
 };
 use dauer_core::{InstanceId, Revision, SessionId, Timestamp};
 
@@ -124,10 +124,12 @@ pub struct Lost {
 pub enum Hint {
     /// Work of that kind may be ready.
     Ready(Kind),
-    /// The instance changed its status, its custom status or its execution.
-    Status(InstanceId),
+    /// The instance changed its status, its custom status or its execution; it is in this status now.
+    Status(InstanceId, Status),
     /// The session has ended.
     SessionEnded(SessionId),
+    /// Somebody else has written to the store: anything may have changed.
+    Elsewhere,
 }
 
 /// A stream of hints that ends with the store.

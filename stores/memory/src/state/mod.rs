@@ -219,7 +219,7 @@ impl State {
         if let Some(completed) = instance.record.times.completed {
             self.by_completed.insert((completed, id.clone()));
         }
-        self.hints.push(Hint::Status(id.clone()));
+        self.hints.push(Hint::Status(id.clone(), instance.record.status));
         self.instances.insert(id.clone(), instance);
         self.reindex_turn(&id);
     }
@@ -254,7 +254,7 @@ impl State {
         }
         let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
         if shown(&old) != shown(&instance.record) {
-            self.hints.push(Hint::Status(id.clone()));
+            self.hints.push(Hint::Status(id.clone(), instance.record.status));
         }
     }
 

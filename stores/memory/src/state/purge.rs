@@ -44,7 +44,7 @@ impl State {
             self.take_task_from_holder(&key);
             self.discard_task(&key);
         }
-        self.remove_instance(id);
-        self.hints.push(Hint::Status(id.clone()));
+        let last = self.remove_instance(id).map(|instance| instance.record.status);
+        self.hints.extend(last.map(|status| Hint::Status(id.clone(), status)));
     }
 }

@@ -33,7 +33,7 @@ impl State {
             let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
             let since = earlier.map_or(trouble.since, |earlier| earlier.since);
             record.trouble = Some(Trouble { since, attempts: record.attempts, ..trouble });
-            self.hints.push(Hint::Status(id.clone()));
+            self.hints.push(Hint::Status(id.clone(), record.status));
         }
         if let Some(session) = self.sessions.get_mut(&session) {
             session.turns.remove(id);

@@ -164,7 +164,7 @@ fn hints_are_lost_doubled_and_swapped_as_planned() {
         }
         heard
     };
-    let (status, ready) = (|name| Hint::Status(id(name)), Hint::Ready(Kind::Orchestration));
+    let (status, ready) = (|name| Hint::Status(id(name), Status::Pending), Hint::Ready(Kind::Orchestration));
     use HintFault::{Drop, Duplicate, None, Reorder};
     assert_eq!(heard(&w, &[None, None], "a"), [status("a"), ready.clone()]);
     assert_eq!(heard(&w, &[Drop, Duplicate], "b"), [ready.clone(), ready.clone()]);

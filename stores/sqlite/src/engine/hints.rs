@@ -52,6 +52,7 @@ impl Listeners {
                 for kind in [Kind::Orchestration, Kind::Entity, Kind::Activity] {
                     let _ = listener.try_send(Hint::Ready(kind));
                 }
+                let _ = listener.try_send(Hint::Elsewhere);
             }
         }
     }

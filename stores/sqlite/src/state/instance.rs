@@ -148,7 +148,7 @@ impl Scope<'_> {
             record.times.completed.map(|time| time.0),
             write_record(&record),
         ])?;
-        self.hint(Hint::Status(id.clone()));
+        self.hint(Hint::Status(id.clone(), record.status));
         Ok(Instance {
             key: self.db.last_insert_rowid(),
             id: id.clone(),
@@ -260,7 +260,7 @@ impl Scope<'_> {
     pub(super) fn hint_status(&mut self, old: &Record, new: &Record, id: &InstanceId) {
         let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
         if shown(old) != shown(new) {
-            self.hint(Hint::Status(id.clone()));
+            self.hint(Hint::Status(id.clone(), new.status));
         }
     }
 }

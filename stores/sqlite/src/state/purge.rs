@@ -75,10 +75,10 @@ impl Scope<'_> {
     }
 
     fn erase(&mut self, instance: Instance) -> Outcome<()> {
-        let id = instance.id.clone();
+        let hint = Hint::Status(instance.id.clone(), instance.record.status);
         self.discard_tasks_of(instance.key)?;
         self.remove_instance(instance)?;
-        self.hint(Hint::Status(id));
+        self.hint(hint);
         Ok(())
     }
 }

@@ -30,7 +30,8 @@ impl Scope<'_> {
             let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
             let since = earlier.map_or(trouble.since, |earlier| earlier.since);
             record.trouble = Some(Trouble { since, attempts: record.attempts, ..trouble });
-            self.hint(Hint::Status(fence.instance.clone()));
+            let status = record.status;
+            self.hint(Hint::Status(fence.instance.clone(), status));
         } else if !release.failed {
             return self.store_hold(&mut instance);
         }
