@@ -5,11 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Host,
-    IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused, Scale, SessionId,
-    Slice, StoreLimits, Work,
+    Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, Effort, ExecutionId, Fence,
+    Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused, Scale,
+    SessionId, Slice, StoreLimits, Work,
 };
 
+use crate::engine::Ear;
 use crate::fault::Call;
 use crate::session::SqliteSession;
 use crate::shell::Shell;
@@ -36,7 +37,7 @@ impl Manage for SqliteHub {
     }
 
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
-        self.shell.write(Some(Call::Amend), move |scope| scope.amend(checkpoint.clone())).await
+        self.shell.write(Some(Call::Amend), move |scope| scope.amend(&checkpoint)).await
     }
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
@@ -84,15 +85,19 @@ impl Manage for SqliteHub {
         self.shell.limits()
     }
 
+    fn effort(&self) -> Effort {
+        self.shell.effort()
+    }
+
     async fn dump(&self, after: Option<String>) -> Result<Dump, Refused> {
         self.shell.read(move |view| view.dump(after.as_deref())).await
     }
 
     async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused> {
-        self.shell.write(None, move |scope| scope.load(items.clone())).await
+        self.shell.write(None, move |scope| scope.load(&items)).await
     }
 
     fn changes(&self) -> Changes {
-        self.shell.changes()
+        self.shell.changes(Ear::Client)
     }
 }

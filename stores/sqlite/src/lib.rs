@@ -7,14 +7,17 @@
 //! - [`Clock`] is the file's time. It never goes backwards, whoever writes.
 //!
 //! The map: `engine` is threads, groups and hints; `state` is the contract in SQL, one file per operation; `wire` is
-//! how values lie in the file; `open` and `schema` make and check the file; `gate` stands between processes.
+//! how values lie in the file; `open`, `schema` and `migrate` make and check the file; `gate` stands between processes.
 
+#[doc(hidden)]
+pub mod bare;
 mod engine;
 mod fail;
 #[cfg_attr(not(feature = "faults"), path = "no_fault.rs")]
 mod fault;
 mod gate;
 mod hub;
+mod migrate;
 mod open;
 mod options;
 mod schema;

@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::gate::Gate;
+use crate::migrate::{MigrateError, from_format_1};
 use crate::options::{Durability, OpenError};
 use crate::schema::{APPLICATION_ID, FORMAT, GENERATION, TABLES};
 
@@ -69,13 +71,20 @@ pub(crate) fn prepare(path: &Path, durability: Durability) -> Result<Gate, OpenE
         let _passage = gate.pass().map_err(failed)?;
         create_private(path).map_err(failed)?;
         let (first, content) = look(path)?;
-        if let Content::Nothing = content {
-            // Both only have an effect before the first table; later they would be a write of their own.
-            let set = first.pragma_update(None, "page_size", 4096);
-            set.and_then(|()| first.pragma_update(None, "auto_vacuum", "INCREMENTAL"))
-                .and_then(|()| settings(&first, durability))
-                .map_err(|error| sqlite_failure(path, error))?;
-            create(path, first)?;
+        let failed = |error| sqlite_failure(path, error);
+        match content {
+            Content::OurTables => {}
+            Content::Nothing => {
+                // Both only have an effect before the first table; later they would be a write of their own.
+                let set = first.pragma_update(None, "page_size", 4096);
+                set.and_then(|()| first.pragma_update(None, "auto_vacuum", "INCREMENTAL")).map_err(failed)?;
+                settings(&first, durability).map_err(failed)?;
+                create(path, first)?;
+            }
+            Content::Older => {
+                settings(&first, durability).map_err(failed)?;
+                create(path, first)?;
+            }
         }
     }
     Ok(gate)
@@ -107,6 +116,8 @@ fn plain(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // Otherwise every statement whose plan a value could influence is compiled anew for each value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
@@ -134,6 +145,8 @@ fn sqlite_failure(path: &Path, error: rusqlite::Error) -> OpenError {
 /// What is in a file.
 enum Content {
     Nothing,
+    /// Of format 1.
+    Older,
     OurTables,
 }
 
@@ -159,6 +172,9 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
         return Err(OpenError::NotADatabase(path.into()));
     }
     let format = number("PRAGMA user_version")?;
+    if format == 1 {
+        return Ok(Content::Older);
+    }
     if format != i64::from(FORMAT) {
         return Err(newer(format));
     }
@@ -169,18 +185,28 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
     }
 }
 
-/// Makes the tables in an empty file.
+/// Makes the tables in an empty file, or brings an older one to the current format.
 fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
     let failed = |error: rusqlite::Error| sqlite_failure(path, error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    // Somebody else may have been quicker.
     match content(path, &transaction)? {
         Content::OurTables => return Ok(()),
-        Content::Nothing => {}
+        Content::Older => from_format_1(&transaction).map_err(|error| match error {
+            MigrateError::Sqlite(error) => failed(error),
+            MigrateError::Unreadable(source) => {
+                OpenError::Damaged { path: path.into(), source: source.into() }
+            }
+        })?,
+        Content::Nothing => {
+            transaction.execute_batch(TABLES).map_err(failed)?;
+            transaction
+                .execute("INSERT INTO meta VALUES (1, ?1, ?2, 0)", (FORMAT, GENERATION))
+                .map_err(failed)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+            transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
+        }
     }
-    transaction.execute_batch(TABLES).map_err(failed)?;
-    transaction.execute("INSERT INTO meta VALUES (1, ?1, ?2, 0)", (FORMAT, GENERATION)).map_err(failed)?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-    transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;
     transaction.commit().map_err(failed)
 }
 

@@ -71,6 +71,17 @@ pub enum OpenError {
         /// Its format.
         format: u32,
     },
+    /// The file is of an older format, and something in it cannot be read. It was not changed.
+    #[error(
+        "{path:?} could not be brought to the current format; open it with the dauer that wrote it, and dump it"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What cannot be read.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The file or its folder cannot be written.
     #[error("{path:?} cannot be written; give this user write access to the file and its folder")]
     ReadOnly {

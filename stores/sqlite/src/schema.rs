@@ -1,18 +1,20 @@
 //! How the file is laid out, and in which format.
 //!
-//! Integer keys stand for hubs, queues, instances and sessions. Indexes are few and partial: each costs a tenth of the
-//! writes. What a claim looks for is in `place`: the time from which an item that anyone may take is ready, else NULL.
+//! Integer keys stand for hubs, queues, hosts, instances and sessions. Indexes are few and partial: each costs a tenth of
+//! the writes. What a claim looks for is in `place`: the time from which an item that anyone may take is ready, else
+//! NULL. The row of an instance is small, because every turn writes it anew: what people see of it, and may be large, is
+//! in `details`, and the history is only ever appended to.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 1;
+pub(crate) const GENERATION: i64 = 2;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
 
-/// The tables of format 1.
+/// The tables of the current format.
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -20,9 +22,10 @@ CREATE TABLE meta (
     generation INTEGER NOT NULL,
     latest INTEGER NOT NULL
 );
-CREATE TABLE hubs (key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, pristine INTEGER NOT NULL);
+CREATE TABLE hubs (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, pristine INTEGER NOT NULL);
+CREATE TABLE hosts (key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE queues (
-    key INTEGER PRIMARY KEY,
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
     hub INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     name TEXT NOT NULL,
@@ -48,12 +51,19 @@ CREATE TABLE instances (
     id TEXT NOT NULL,
     queue INTEGER NOT NULL,
     offered INTEGER NOT NULL,
+    execution BLOB NOT NULL,
+    generation INTEGER NOT NULL,
     revision INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     status INTEGER NOT NULL,
+    hold INTEGER NOT NULL,
     stalled INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
     created INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
     completed INTEGER,
+    history_len INTEGER NOT NULL,
+    history_bytes INTEGER NOT NULL,
     holder INTEGER,
     grip INTEGER NOT NULL, -- 0 nobody, 1 claimed, 2 kept with nothing to do, 3 kept with arrivals
     ready_at INTEGER,
@@ -61,20 +71,30 @@ CREATE TABLE instances (
     place INTEGER,
     remembered INTEGER NOT NULL, -- rows in applied
     last BLOB,
-    record BLOB NOT NULL
+    base BLOB NOT NULL -- what stays for a whole run
 );
 CREATE UNIQUE INDEX instances_by_id ON instances (hub, id);
 CREATE INDEX instances_by_created ON instances (hub, created, id);
 CREATE INDEX instances_by_completed ON instances (hub, completed, id) WHERE completed IS NOT NULL;
 CREATE INDEX instances_ready ON instances (offered, place) WHERE place IS NOT NULL;
-CREATE INDEX instances_held ON instances (holder, grip, ready_at) WHERE holder IS NOT NULL;
+CREATE INDEX instances_held ON instances (holder) WHERE holder IS NOT NULL;
+CREATE INDEX instances_kept ON instances (holder, ready_at) WHERE grip = 2 AND ready_at IS NOT NULL;
+CREATE TABLE details (instance INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE tags (
+    hub INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    instance INTEGER NOT NULL,
+    PRIMARY KEY (hub, name, value, created, instance)
+) WITHOUT ROWID;
 CREATE TABLE history (
     key INTEGER PRIMARY KEY,
     instance INTEGER NOT NULL,
     first INTEGER NOT NULL,
     revision INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
-    owner TEXT NOT NULL,
+    host INTEGER NOT NULL,
     at INTEGER NOT NULL,
     count INTEGER NOT NULL,
     trail BLOB NOT NULL,
@@ -82,7 +102,7 @@ CREATE TABLE history (
 );
 CREATE INDEX history_of_instance ON history (instance, first);
 CREATE TABLE inbox (
-    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    key INTEGER PRIMARY KEY,
     instance INTEGER NOT NULL,
     kind INTEGER NOT NULL, -- 0 prologue, 1 visible on arrival, 2 delayed
     message BLOB NOT NULL,
@@ -92,7 +112,6 @@ CREATE TABLE inbox (
     sender TEXT,
     execution BLOB,
     bytes INTEGER NOT NULL,
-    remember INTEGER NOT NULL, -- whether its id is remembered once it is applied
     body BLOB NOT NULL
 );
 CREATE UNIQUE INDEX inbox_of_instance ON inbox (instance, kind, message);

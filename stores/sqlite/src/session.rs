@@ -10,6 +10,7 @@ use dauer_store::{
     Release, SessionId, Slice, TaskLease, Want, Work,
 };
 
+use crate::engine::Ear;
 use crate::fault::Call;
 use crate::shell::Shell;
 
@@ -86,6 +87,6 @@ impl Work for SqliteSession {
     }
 
     fn changes(&self) -> Changes {
-        self.shell.changes()
+        self.shell.changes(Ear::Host)
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use futures::future::join_all;
 
-use dauer_store::{Cause, HubName, Refused, StoreLimits};
+use dauer_store::{Cause, Effort, HubName, Refused, StoreLimits};
 
-use crate::engine::{Delivery, Order, Write, answer_of, write_job};
+use crate::engine::{Delivery, Ear, Order, answers_of, batch_job};
 use crate::fail::Outcome;
 use crate::fault::{Call, Strike};
 use crate::state::{Scope, View, Won};
@@ -25,8 +24,12 @@ impl Shell {
         self.shared.limits.clone()
     }
 
-    pub(crate) fn changes(&self) -> dauer_store::Changes {
-        let changes = self.shared.listeners.subscribe(&self.hub);
+    pub(crate) fn effort(&self) -> Effort {
+        self.shared.tally.read()
+    }
+
+    pub(crate) fn changes(&self, ear: Ear) -> dauer_store::Changes {
+        let changes = self.shared.listeners.subscribe(&self.hub, ear);
         // A writer that is gone has nothing to tell either.
         let _ = self.shared.writer.send(Order::Wake);
         changes
@@ -36,9 +39,9 @@ impl Shell {
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         call: Option<Call>,
-        operation: impl FnMut(&mut Scope<'_>) -> Outcome<T> + Send + 'static,
+        mut operation: impl FnMut(&mut Scope<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T, Refused> {
-        self.send_off(call, Box::new(operation), |_| {}).await
+        one(self.send_off(call, vec![()], move |scope, ()| operation(scope), |_| {}).await)
     }
 
     /// A claim: what it wins finds its way back when the caller is gone.
@@ -48,61 +51,46 @@ impl Shell {
         mut operation: impl FnMut(&mut Scope<'_>) -> Outcome<Won<T>> + Send + 'static,
     ) -> Result<Vec<T>, Refused> {
         let undelivered = Arc::clone(&self.shared.undelivered);
-        let operation: Write<Delivery<T>> =
-            Box::new(move |scope| operation(scope).map(|won| Delivery::new(won, Arc::clone(&undelivered))));
-        Ok(self.send_off(Some(call), operation, Delivery::send_off).await?.receive())
+        let claim = move |scope: &mut Scope<'_>, (): &()| {
+            operation(scope).map(|won| Delivery::new(won, Arc::clone(&undelivered)))
+        };
+        Ok(one(self.send_off(Some(call), vec![()], claim, Delivery::send_off).await)?.receive())
     }
 
-    async fn send_off<T: Send + 'static>(
-        &self,
-        call: Option<Call>,
-        operation: Write<T>,
-        send_off: fn(&mut T),
-    ) -> Result<T, Refused> {
-        let strike = call.and_then(|call| self.shared.faults.next(call));
-        let (job, answer) = write_job(self.hub.clone(), operation, send_off);
-        self.order(vec![job], strike.as_ref())?;
-        let answer = answer_of(answer).await;
-        match after(strike).await {
-            Some(refused) => Err(refused),
-            None => answer,
-        }
-    }
-
-    /// A batch: every element is a job of its own, so that one that breaks does not take the others with it.
+    /// A batch: every element is judged on its own, so that one that breaks does not take the others with it.
     pub(crate) async fn batch<A, T>(
         &self,
         call: Option<Call>,
         batch: Vec<A>,
-        each: impl Fn(&mut Scope<'_>, A) -> Outcome<T> + Clone + Send + 'static,
+        each: impl FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send + 'static,
     ) -> Vec<Result<T, Refused>>
     where
-        A: Clone + Send + 'static,
+        A: Send + 'static,
         T: Send + 'static,
     {
-        let (count, mut jobs, mut answers) = (batch.len(), Vec::new(), Vec::new());
-        for element in batch {
-            let each = each.clone();
-            // A job may have to run again, after a rollback: the element stays.
-            let operation: Write<T> = Box::new(move |scope| each(scope, element.clone()));
-            let (job, answer) = write_job(self.hub.clone(), operation, |_| {});
-            jobs.push(job);
-            answers.push(answer_of(answer));
-        }
-        let strike = call.and_then(|call| self.shared.faults.next(call));
-        if let Err(refused) = self.order(jobs, strike.as_ref()) {
-            return (0..count).map(|_| Err(refused.clone())).collect();
-        }
-        let answers = join_all(answers).await;
-        match after(strike).await {
-            Some(refused) => (0..count).map(|_| Err(refused.clone())).collect(),
-            None => answers,
-        }
+        self.send_off(call, batch, each, |_| {}).await
     }
 
-    fn order(&self, jobs: Vec<Box<dyn crate::engine::Job>>, strike: Option<&Strike>) -> Result<(), Refused> {
-        let order = Order::Jobs(jobs, strike.and_then(Strike::instead));
-        self.shared.writer.send(order).map_err(|_| closed())
+    async fn send_off<A: Send + 'static, T: Send + 'static>(
+        &self,
+        call: Option<Call>,
+        batch: Vec<A>,
+        each: impl FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send + 'static,
+        send_off: fn(&mut T),
+    ) -> Vec<Result<T, Refused>> {
+        let count = batch.len();
+        let all = |refused: &Refused| (0..count).map(|_| Err(refused.clone())).collect();
+        let strike = call.and_then(|call| self.shared.faults.next(call));
+        let (job, answers) = batch_job(self.hub.clone(), batch, each, send_off);
+        let order = Order::Job(job, strike.as_ref().and_then(Strike::instead));
+        if self.shared.writer.send(order).is_err() {
+            return all(&closed());
+        }
+        let answers = answers_of(answers, count).await;
+        match after(strike).await {
+            Some(refused) => all(&refused),
+            None => answers,
+        }
     }
 
     /// A read.
@@ -123,6 +111,11 @@ impl Shell {
         self.shared.reader.send(Some(read)).map_err(|_| closed())?;
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
+}
+
+/// The answer to a batch of one.
+fn one<T>(answers: Vec<Result<T, Refused>>) -> Result<T, Refused> {
+    answers.into_iter().next().unwrap_or_else(|| Err(closed()))
 }
 
 async fn after(strike: Option<Strike>) -> Option<Refused> {

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use dauer_store::{HubName, Manage, StoreLimits};
 
-use crate::engine::{Listeners, Order, Read, Reader, Writer};
+use crate::engine::{Listeners, Order, Read, Reader, Tally, Writer};
 use crate::fault::Faults;
 use crate::hub::SqliteHub;
 use crate::open::{connect, prepare};
@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) reader: mpsc::Sender<Option<Read>>,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) undelivered: Arc<Undelivered>,
+    pub(crate) tally: Arc<Tally>,
     pub(crate) limits: StoreLimits,
     pub(crate) faults: Arc<Faults>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -58,16 +59,19 @@ impl SqliteStore {
         let Options { durability, clock, limits } = options;
         let gate = prepare(path, durability)?;
         let (listeners, undelivered) = (Arc::<Listeners>::default(), Arc::<Undelivered>::default());
+        let tally = Arc::new(Tally::new(path, durability));
         let (writer, orders) = mpsc::channel();
         let (reader, reads) = mpsc::channel();
         let writes = Writer {
             path: path.into(),
             durability,
             db: Some(connect(path, durability)?),
+            seen: None,
             gate,
             clock: Arc::clone(&clock),
             limits: limits.clone(),
             group: Group::new(Arc::clone(&undelivered)),
+            tally: Arc::clone(&tally),
             listeners: Arc::clone(&listeners),
             orders,
         };
@@ -82,7 +86,7 @@ impl SqliteStore {
             spawn("dauer-sqlite-r", Box::new(move || reading.run()))?,
         ];
         let threads = Mutex::new(threads);
-        let shared = Shared { writer, reader, listeners, undelivered, limits, faults, threads };
+        let shared = Shared { writer, reader, listeners, undelivered, tally, limits, faults, threads };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -51,7 +51,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(1)");
+    assert_eq!(pragma("user_version"), "Integer(2)");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_file_that_becomes_newer_while_it_is_open_is_not_written_any_more() {
     let store = open(&folder);
     let hub = store.hub(hub());
     assert!(run(hub.create(vec![start("one")]))[0].is_ok());
-    database(&folder).execute("UPDATE meta SET generation = 2", []).unwrap();
+    database(&folder).execute("UPDATE meta SET generation = 9", []).unwrap();
     let refused = run(hub.create(vec![start("two")])).remove(0);
     assert!(matches!(refused, Err(Refused::Newer(_))), "{refused:?}");
     assert!(matches!(run(hub.get(vec![instance("one")])), Err(Refused::Newer(_))));
@@ -174,7 +174,7 @@ fn a_damaged_instance_harms_no_other() {
     let store = open(&folder);
     let manage = store.hub(hub());
     run(manage.create(vec![start("bad"), start("good")]));
-    database(&folder).execute("UPDATE instances SET record = x'0108ff' WHERE id = 'bad'", []).unwrap();
+    database(&folder).execute("UPDATE instances SET base = x'0108ff' WHERE id = 'bad'", []).unwrap();
     // One batch is one group: it is rolled back when the first breaks, and the second is carried out alone.
     let sent = run(manage.send(vec![message("bad", "one"), message("good", "two"), message("good", "two")]));
     assert!(matches!(sent[0], Err(Refused::Corrupt(_))), "{:?}", sent[0]);

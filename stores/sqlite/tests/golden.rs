@@ -10,17 +10,19 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dauer_sqlite::SqliteStore;
+use dauer_sqlite::{OpenError, SqliteStore};
 use dauer_store::{
-    Class, Control, DumpItem, EntityRecord, HubName, Message, Parent, Payload, SessionId, StoredBatch, Then,
+    Class, Control, DumpItem, EntityRecord, HubName, Message, Parent, Payload, Query, SessionId, StoredBatch,
+    Then,
 };
 use support::build::{event, host, instance, message, start, step, task, want};
 use support::{Folder, clock, everything, options, run};
 
-const NAME: &str = "format1";
+/// The format that is written now.
+const CURRENT: &str = "format2";
 
-fn golden(extension: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{NAME}.{extension}"))
+fn golden(name: &str, extension: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.{extension}"))
 }
 
 fn hub() -> HubName {
@@ -102,25 +104,20 @@ fn shrink(file: &Path) {
     database.execute_batch("PRAGMA page_size = 1024; VACUUM;").unwrap();
 }
 
-#[test]
-fn a_file_of_format_1_is_read_and_goes_on() {
+/// Opens a copy of the golden file of a format: everything in it is as it was, and goes on.
+fn goes_on(name: &str) {
     let folder = Folder::new();
-    if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "write") {
-        let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
-        run(fill(&store));
-        std::fs::write(golden("txt"), describe(&run(everything(&*store.hub(hub()))))).unwrap();
-        store.close();
-        shrink(&folder.file());
-        std::fs::copy(folder.file(), golden("db")).unwrap();
-    }
-    assert!(std::fs::metadata(golden("db")).unwrap().len() < 100_000);
-    std::fs::copy(golden("db"), folder.file()).unwrap();
+    assert!(std::fs::metadata(golden(name, "db")).unwrap().len() < 100_000);
+    std::fs::copy(golden(name, "db"), folder.file()).unwrap();
     let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
     let manage = store.hub(hub());
-    let expected = std::fs::read_to_string(golden("txt")).unwrap();
+    let expected = std::fs::read_to_string(golden(name, "txt")).unwrap();
     assert_eq!(describe(&run(everything(&*manage))), expected);
 
     run(async {
+        let tagged = Query { tags: [("zone".to_owned(), "north".to_owned())].into(), ..Query::default() };
+        let found = manage.query(tagged).await.unwrap().records;
+        assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["child"]);
         manage.end_session(SessionId(1)).await.unwrap();
         let session = manage.attach(host(2, Duration::from_secs(600))).await.unwrap();
         let turns = session.claim_turns(want(10)).await.unwrap();
@@ -130,4 +127,56 @@ fn a_file_of_format_1_is_read_and_goes_on() {
         assert!(committed.iter().all(Result::is_ok), "{committed:?}");
         assert_eq!(session.claim_activities(want(10)).await.unwrap().len(), 2);
     });
+}
+
+#[test]
+fn a_file_of_format_1_is_migrated_and_goes_on() {
+    goes_on("format1");
+}
+
+#[test]
+fn a_file_of_format_2_is_read_and_goes_on() {
+    if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "write") {
+        let folder = Folder::new();
+        let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+        run(fill(&store));
+        std::fs::write(golden(CURRENT, "txt"), describe(&run(everything(&*store.hub(hub()))))).unwrap();
+        store.close();
+        shrink(&folder.file());
+        std::fs::copy(folder.file(), golden(CURRENT, "db")).unwrap();
+    }
+    goes_on(CURRENT);
+}
+
+#[test]
+fn several_handles_that_open_an_older_file_at_once_migrate_it_once() {
+    let folder = Folder::new();
+    std::fs::copy(golden("format1", "db"), folder.file()).unwrap();
+    let expected = std::fs::read_to_string(golden("format1", "txt")).unwrap();
+    let together = std::sync::Barrier::new(4);
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                together.wait();
+                let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+                assert_eq!(describe(&run(everything(&*store.hub(hub())))), expected);
+            });
+        }
+    });
+}
+
+#[test]
+fn an_older_file_that_cannot_be_read_is_left_as_it_is() {
+    let folder = Folder::new();
+    std::fs::copy(golden("format1", "db"), folder.file()).unwrap();
+    let format = || {
+        let file = rusqlite::Connection::open(folder.file()).unwrap();
+        file.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let damage = rusqlite::Connection::open(folder.file()).unwrap();
+    damage.execute("UPDATE instances SET record = x'0108ff' WHERE id = 'kept'", []).unwrap();
+    drop(damage);
+    let refused = SqliteStore::open(folder.file(), options(&clock()));
+    assert!(matches!(refused, Err(OpenError::Damaged { .. })));
+    assert_eq!(format(), 1);
 }

@@ -1,4 +1,4 @@
-//! One write that waits for its transaction.
+//! Writes that wait for their transaction.
 
 use futures::channel::oneshot;
 
@@ -9,58 +9,78 @@ use crate::state::Scope;
 
 use super::transaction::Transaction;
 
-/// An operation and the caller who waits for it. It may be run more than once: when another operation of its group
-/// breaks, the group is rolled back.
+/// A batch of operations and the caller who waits for it. Each part is judged on its own, and may be run more than once:
+/// when another part of its group breaks, the group is rolled back.
 pub(crate) trait Job: Send {
-    /// Runs it. `Err` means that the transaction must be rolled back.
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Refused>;
+    /// How many parts it has.
+    fn parts(&self) -> usize;
 
-    /// The transaction is in the file: the answer goes to the caller.
-    fn happened(self: Box<Self>);
+    /// Runs one. `Err` means that the transaction must be rolled back.
+    fn run(&mut self, part: usize, transaction: &mut Transaction<'_>) -> Result<(), Refused>;
 
-    /// Nothing was done, or nobody knows: that goes to the caller.
-    fn failed(self: Box<Self>, refused: Refused);
+    /// The transaction that a part was in did not happen, or nobody knows.
+    fn fail(&mut self, part: usize, refused: Refused);
+
+    /// All parts are settled, and what happened is in the file: the answers go to the caller.
+    fn answer(self: Box<Self>);
 }
 
-/// The operation of a job on its hub.
-pub(crate) type Write<T> = Box<dyn FnMut(&mut Scope<'_>) -> Outcome<T> + Send>;
+/// What a caller waits for: an answer for each part, in order.
+pub(crate) type Answers<T> = oneshot::Receiver<Vec<Result<T, Refused>>>;
 
-/// What a caller waits for.
-pub(crate) type Answer<T> = oneshot::Receiver<Result<T, Refused>>;
-
-struct Call<T> {
+struct Batch<A, T, F> {
     hub: HubName,
-    operation: Write<T>,
-    /// What is done with the answer once the transaction is, or may be, in the file.
+    elements: Vec<A>,
+    each: F,
+    /// What is done with an answer once its transaction is, or may be, in the file.
     send_off: fn(&mut T),
-    answer: Option<Result<T, Refused>>,
-    caller: oneshot::Sender<Result<T, Refused>>,
+    answers: Vec<Option<Result<T, Refused>>>,
+    caller: oneshot::Sender<Vec<Result<T, Refused>>>,
 }
 
-/// A job, and where its answer comes.
-pub(crate) fn write_job<T: Send + 'static>(
+/// A job, and where its answers come.
+pub(crate) fn batch_job<A, T, F>(
     hub: HubName,
-    operation: Write<T>,
+    elements: Vec<A>,
+    each: F,
     send_off: fn(&mut T),
-) -> (Box<dyn Job>, Answer<T>) {
-    let (caller, answer) = oneshot::channel();
-    (Box::new(Call { hub, operation, send_off, answer: None, caller }), answer)
+) -> (Box<dyn Job>, Answers<T>)
+where
+    A: Send + 'static,
+    T: Send + 'static,
+    F: FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send + 'static,
+{
+    let (caller, answers) = oneshot::channel();
+    let empty = elements.iter().map(|_| None).collect();
+    (Box::new(Batch { hub, elements, each, send_off, answers: empty, caller }), answers)
 }
 
-/// Waits for an answer. A writer that is gone without one may have been in the middle of the commit.
-pub(crate) async fn answer_of<T>(answer: Answer<T>) -> Result<T, Refused> {
-    match answer.await {
-        Ok(answer) => answer,
-        Err(oneshot::Canceled) => {
-            Err(Refused::Unknown(Cause::new("the writer of the store ended before it could answer")))
-        }
+/// Waits for the answers. A writer that is gone without them may have been in the middle of the commit.
+pub(crate) async fn answers_of<T>(answers: Answers<T>, count: usize) -> Vec<Result<T, Refused>> {
+    match answers.await {
+        Ok(answers) => answers,
+        Err(oneshot::Canceled) => (0..count).map(|_| Err(unanswered())).collect(),
     }
 }
 
-impl<T: Send> Job for Call<T> {
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Refused> {
-        let outcome = transaction.scope(&self.hub).and_then(|mut scope| (self.operation)(&mut scope));
-        self.answer = Some(match outcome {
+fn unanswered() -> Refused {
+    Refused::Unknown(Cause::new("the writer of the store ended before it could answer"))
+}
+
+impl<A, T, F> Job for Batch<A, T, F>
+where
+    A: Send,
+    T: Send,
+    F: FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send,
+{
+    fn parts(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn run(&mut self, part: usize, transaction: &mut Transaction<'_>) -> Result<(), Refused> {
+        let outcome =
+            transaction.scope(&self.hub).and_then(|mut scope| (self.each)(&mut scope, &self.elements[part]));
+        self.answers[part] = Some(match outcome {
             Ok(answer) => Ok(answer),
             Err(Fail::Refused(refused)) => Err(refused),
             Err(Fail::Broken(refused)) => return Err(refused),
@@ -68,24 +88,24 @@ impl<T: Send> Job for Call<T> {
         Ok(())
     }
 
-    fn happened(self: Box<Self>) {
-        let Self { mut answer, caller, send_off, .. } = *self;
-        if let Some(Ok(answer)) = &mut answer {
-            send_off(answer);
+    fn fail(&mut self, part: usize, refused: Refused) {
+        if let (Refused::Unknown(_), Some(Ok(answer))) = (&refused, &mut self.answers[part]) {
+            // Dropped below, after it was sent off: what may have been won waits for the next claim, which looks again.
+            (self.send_off)(answer);
         }
-        if let Some(answer) = answer {
-            // A caller who is gone does not need it; what was won comes back by itself.
-            let _ = caller.send(answer);
-        }
+        self.answers[part] = Some(Err(refused));
     }
 
-    fn failed(self: Box<Self>, refused: Refused) {
-        let Self { mut answer, caller, send_off, .. } = *self;
-        if let (Refused::Unknown(_), Some(Ok(answer))) = (&refused, &mut answer) {
-            send_off(answer);
-        }
-        // Dropped here, after it was sent off: what may have been won waits for the next claim, which looks again.
-        drop(answer);
-        let _ = caller.send(Err(refused));
+    fn answer(self: Box<Self>) {
+        let Self { answers, caller, send_off, .. } = *self;
+        let answers = answers.into_iter().map(|answer| {
+            let mut answer = answer.unwrap_or_else(|| Err(unanswered()));
+            if let Ok(answer) = &mut answer {
+                send_off(answer);
+            }
+            answer
+        });
+        // A caller who is gone does not need them; what was won comes back by itself.
+        let _ = caller.send(answers.collect());
     }
 }

@@ -4,6 +4,7 @@
 //! Callers wait on futures; nothing here needs a runtime.
 
 mod delivery;
+mod effort;
 mod hints;
 mod job;
 mod reader;
@@ -13,7 +14,8 @@ mod transaction;
 mod writer;
 
 pub(crate) use delivery::Delivery;
-pub(crate) use hints::Listeners;
-pub(crate) use job::{Job, Write, answer_of, write_job};
+pub(crate) use effort::Tally;
+pub(crate) use hints::{Ear, Listeners};
+pub(crate) use job::{answers_of, batch_job};
 pub(crate) use reader::{Read, Reader};
 pub(crate) use writer::{Order, Writer};

@@ -26,29 +26,60 @@ pub(crate) struct Reader {
     pub(crate) reads: Receiver<Option<Read>>,
 }
 
+/// How many reads share a snapshot at most: a snapshot that is held long keeps the log from being emptied.
+const READS_MAX: usize = 256;
+
 impl Reader {
     /// Works until it is told to end (`None`), or nobody is left to tell it anything.
     pub(crate) fn run(mut self) {
         while let Ok(Some(read)) = self.reads.recv() {
-            self.serve(read);
+            // All that wait see what was acknowledged before they were asked: one snapshot does for them.
+            let mut reads = vec![read];
+            let mut closing = false;
+            while reads.len() < READS_MAX
+                && let Ok(next) = self.reads.try_recv()
+            {
+                match next {
+                    Some(read) => reads.push(read),
+                    None => {
+                        closing = true;
+                        break;
+                    }
+                }
+            }
+            self.serve(reads);
+            if closing {
+                return;
+            }
         }
     }
 
-    fn serve(&mut self, read: Read) {
+    fn serve(&mut self, reads: Vec<Read>) {
         if self.db.is_none() {
             self.db = connect(&self.path, self.durability).ok();
         }
-        let Some(db) = &self.db else {
-            let reason = "the file could not be opened again";
-            return read(Err(Refused::NotExecuted(dauer_store::Cause::new(reason))));
+        let begun = match &self.db {
+            None => {
+                let reason = "the file could not be opened again";
+                Err(Refused::NotExecuted(dauer_store::Cause::new(reason)))
+            }
+            // One snapshot for all statements.
+            Some(db) => {
+                begin(db).and_then(|()| Meta::read(db)).map(|meta| (db, meta.now(self.clock.as_ref())))
+            }
         };
-        // One snapshot for all statements of a read.
-        match db.execute_batch("BEGIN").map_err(refusal).and_then(|()| Meta::read(db)) {
-            Ok(meta) => read(Ok((db, meta.now(self.clock.as_ref())))),
-            Err(refused) => read(Err(refused)),
+        for read in reads {
+            read(begun.clone());
         }
-        if !db.is_autocommit() && db.execute_batch("ROLLBACK").is_err() {
+        if let Some(db) = &self.db
+            && !db.is_autocommit()
+            && db.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([])).is_err()
+        {
             self.db = None;
         }
     }
+}
+
+fn begin(db: &Connection) -> Result<(), Refused> {
+    db.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([])).map(|_| ()).map_err(refusal)
 }

@@ -8,7 +8,8 @@ use futures::executor::block_on;
 
 use dauer_store::{HubName, Refused};
 
-use super::{Job, Listeners, Writer, answer_of, write_job};
+use super::job::Job;
+use super::{Listeners, Tally, Writer, answers_of, batch_job};
 use crate::fail::Outcome;
 use crate::open::{connect, prepare};
 use crate::options::{Durability, Options};
@@ -38,11 +39,12 @@ impl Drop for File {
 
 type Operation = fn(&mut Scope<'_>) -> Outcome<()>;
 
-fn job(operation: Operation) -> (Box<dyn Job>, super::job::Answer<()>) {
-    write_job(HubName::default(), Box::new(operation), |()| {})
+/// One job of all these operations.
+fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<()>) {
+    batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope), |()| {})
 }
 
-/// Gives each order to a writer on that file, as one group each; the answers are in the order of the jobs.
+/// Gives each group to a writer on that file, as one job each; the answers are in the order of the operations.
 fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result<(), Refused>> {
     let gate = prepare(&file.path(), Durability::Full).expect("a new file");
     let db = connect(&file.path(), Durability::Full).expect("it opens");
@@ -54,18 +56,21 @@ fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result
         path: file.path(),
         durability: Durability::Full,
         db: Some(db),
+        seen: None,
         gate,
         clock: Arc::new(SystemClock::new()),
         limits: Options::default().limits,
         group: Group::new(Arc::default()),
+        tally: Arc::new(Tally::new(&file.path(), Durability::Full)),
         listeners: Arc::<Listeners>::default(),
         orders,
     };
     let mut answers = Vec::new();
     for group in groups {
-        let (jobs, waiting): (Vec<_>, Vec<_>) = group.into_iter().map(job).unzip();
-        writer.serve(jobs);
-        answers.extend(waiting.into_iter().map(|answer| block_on(answer_of(answer))));
+        let count = group.len();
+        let (job, waiting) = job(group);
+        writer.serve(vec![job]);
+        answers.extend(block_on(answers_of(waiting, count)));
     }
     answers
 }

@@ -10,6 +10,7 @@ use crate::state::{Group, Scope};
 use dauer_store::Clock;
 
 /// What every transaction begins with: the format of the file, and its time.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Meta {
     pub(crate) latest: Timestamp,
 }
@@ -34,31 +35,52 @@ impl Meta {
     }
 }
 
+/// What a connection knew of the file when it last looked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    version: i64,
+    meta: Meta,
+}
+
+impl Seen {
+    /// The value that changes when another connection has written.
+    pub(crate) fn version(&self) -> i64 {
+        self.version
+    }
+}
+
+/// Changes when another connection has written, never by this one's writes.
+pub(crate) fn data_version(db: &Connection) -> rusqlite::Result<i64> {
+    db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
+
 /// A transaction that has begun.
 pub(crate) struct Transaction<'w> {
     db: &'w Connection,
     group: &'w mut Group,
     limits: &'w StoreLimits,
     now: Timestamp,
-    latest: Timestamp,
-    changes: i64,
+    seen: &'w mut Option<Seen>,
 }
 
 impl<'w> Transaction<'w> {
-    /// Begins. Nothing has happened when it fails.
+    /// Begins. Nothing has happened when it fails. What the group knows is forgotten when somebody else has written.
     pub(crate) fn begin(
         db: &'w Connection,
         clock: &dyn Clock,
-        (limits, group): (&'w StoreLimits, &'w mut Group),
+        limits: &'w StoreLimits,
+        (group, seen): (&'w mut Group, &'w mut Option<Seen>),
     ) -> Result<Self, Refused> {
         group.begin();
         execute(db, "BEGIN IMMEDIATE").map_err(|error| Refused::NotExecuted(Cause::new(error)))?;
-        let begun = || -> Result<(Timestamp, Timestamp, i64), Refused> {
-            let meta = Meta::read(db)?;
-            Ok((meta.now(clock), meta.latest, total_changes(db).map_err(refusal)?))
-        };
-        match begun() {
-            Ok((now, latest, changes)) => Ok(Self { db, group, limits, now, latest, changes }),
+        match look(db, *seen) {
+            Ok(now_seen) => {
+                if seen.is_none_or(|before| before.version != now_seen.version) {
+                    group.forget();
+                }
+                *seen = Some(now_seen);
+                Ok(Self { db, now: now_seen.meta.now(clock), group, limits, seen })
+            }
             Err(refused) => {
                 // When even that fails, the writer finds the transaction open and opens the file anew.
                 let _ = execute(db, "ROLLBACK");
@@ -73,16 +95,30 @@ impl<'w> Transaction<'w> {
     }
 
     /// Writes the time, if anything was written at all: a claim that found nothing costs no disk access.
-    pub(crate) fn stamp(&self) -> rusqlite::Result<()> {
-        if self.now > self.latest && total_changes(self.db)? != self.changes {
-            self.db.prepare_cached("UPDATE meta SET latest = max(latest, ?1)")?.execute([self.now.0])?;
+    fn stamp(&mut self) -> rusqlite::Result<()> {
+        let latest = self.seen.map_or(Timestamp::default(), |seen| seen.meta.latest);
+        let now = self.now.max(self.group.raised);
+        if now > latest && self.group.effort.statements > 0 {
+            self.db.prepare_cached("UPDATE meta SET latest = ?1")?.execute([now.0])?;
+            self.group.effort.statements += 1;
+            self.group.effort.rows += 1;
         }
         Ok(())
     }
 
-    /// Makes it durable. When it fails, nobody knows whether it is.
-    pub(crate) fn commit(self) -> rusqlite::Result<()> {
-        execute(self.db, "COMMIT")?;
+    /// Makes it durable, with the time. When it fails, nobody knows whether it is.
+    pub(crate) fn commit(mut self) -> Result<(), CommitFailed> {
+        if let Err(error) = self.stamp() {
+            self.rollback();
+            return Err(CommitFailed::Before(error));
+        }
+        execute(self.db, "COMMIT").map_err(CommitFailed::During)?;
+        if self.group.effort.statements > 0
+            && let Some(seen) = self.seen
+        {
+            self.group.effort.commits += 1;
+            seen.meta.latest = seen.meta.latest.max(self.now).max(self.group.raised);
+        }
         self.group.settle();
         Ok(())
     }
@@ -95,10 +131,23 @@ impl<'w> Transaction<'w> {
     }
 }
 
-fn execute(db: &Connection, sql: &str) -> rusqlite::Result<()> {
-    db.prepare_cached(sql)?.execute([]).map(|_| ())
+/// Why a commit did not happen, or may not have.
+pub(crate) enum CommitFailed {
+    /// It had not begun, and everything was undone.
+    Before(rusqlite::Error),
+    /// Nobody knows.
+    During(rusqlite::Error),
 }
 
-fn total_changes(db: &Connection) -> rusqlite::Result<i64> {
-    db.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))
+/// The file as it is now; read only when somebody else has written since.
+fn look(db: &Connection, before: Option<Seen>) -> Result<Seen, Refused> {
+    let version = data_version(db).map_err(refusal)?;
+    match before {
+        Some(before) if before.version == version => Ok(before),
+        _ => Ok(Seen { version, meta: Meta::read(db)? }),
+    }
+}
+
+fn execute(db: &Connection, sql: &str) -> rusqlite::Result<()> {
+    db.prepare_cached(sql)?.execute([]).map(|_| ())
 }

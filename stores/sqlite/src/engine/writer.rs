@@ -9,9 +9,10 @@ use rusqlite::Connection;
 
 use dauer_store::{Cause, Refused, StoreLimits};
 
+use super::effort::Tally;
 use super::hints::Listeners;
 use super::job::Job;
-use super::transaction::Transaction;
+use super::transaction::{CommitFailed, Seen, Transaction, data_version};
 use crate::fail::refusal;
 use crate::gate::Gate;
 use crate::open::connect;
@@ -22,14 +23,16 @@ use dauer_store::Clock;
 /// How many writes share a transaction at most: bounds how long other processes wait at the gate.
 const GROUP_MAX: usize = 1_000;
 
-/// How often an idle writer looks whether another process has written: at first, and after a while.
+/// How often an idle writer looks whether another process has written: at first, and after a while. Looking costs a few
+/// microseconds, so that an idle hub stays far below half a percent of a core, and a result of another process is
+/// noticed within a few milliseconds.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_LATE: Duration = Duration::from_millis(16);
 
 /// What a writer is told.
 pub(crate) enum Order {
     /// To write. With a refusal: to answer with it instead, before anything has begun.
-    Jobs(Vec<Box<dyn Job>>, Option<Refused>),
+    Job(Box<dyn Job>, Option<Refused>),
     /// That somebody listens now.
     Wake,
     /// To end when everything before is done.
@@ -46,15 +49,20 @@ enum Trouble {
     Unknown(Refused),
 }
 
+/// The part of a job.
+type Part = (usize, usize);
+
 /// The writing half of one handle.
 pub(crate) struct Writer {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) db: Option<Connection>,
+    pub(crate) seen: Option<Seen>,
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: StoreLimits,
     pub(crate) group: Group,
+    pub(crate) tally: Arc<Tally>,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) orders: Receiver<Order>,
 }
@@ -63,135 +71,154 @@ impl Writer {
     /// Works until it is told to end, or nobody is left to tell it anything.
     pub(crate) fn run(mut self) {
         let mut look = LOOK_SOON;
-        let mut version = self.version();
         while let Some(orders) = self.next(&mut look) {
             let mut closing = false;
             let mut jobs = Vec::new();
             for order in orders {
                 match order {
-                    Order::Jobs(batch, None) => jobs.extend(batch),
-                    Order::Jobs(batch, Some(refused)) => fail_all(batch, &refused),
+                    Order::Job(job, None) => jobs.push(job),
+                    Order::Job(job, Some(refused)) => fail_all(vec![job], &refused),
                     Order::Wake => look = LOOK_SOON,
                     Order::Close => closing = true,
                 }
             }
-            if !jobs.is_empty() {
+            let before = self.seen.map(|seen| seen.version());
+            let found = if jobs.is_empty() {
+                self.db.as_ref().and_then(|db| data_version(db).ok())
+            } else {
                 look = LOOK_SOON;
                 self.serve(jobs);
-            }
-            let found = self.version();
-            if found.is_some() && found != version {
-                version = found;
-                look = LOOK_SOON;
-                self.listeners.send_to_all();
+                self.seen.map(|seen| seen.version())
+            };
+            if found.is_some() && found != before {
+                self.notice(&mut look);
             }
             if closing {
                 break;
             }
         }
         self.listeners.end();
+        // The last connection that closes empties the log into the file.
+        self.db = None;
+    }
+
+    /// Somebody else has written: what is known is forgotten, and everyone may have something to do.
+    fn notice(&mut self, look: &mut Duration) {
+        *look = LOOK_SOON;
+        if let Some(db) = &self.db
+            && let Ok(version) = data_version(db)
+            && self.seen.is_none_or(|seen| seen.version() != version)
+        {
+            self.seen = None;
+        }
+        self.listeners.send_to_all();
     }
 
     /// Waits for orders and takes all that are there; an empty list when it is time to look at the file.
     fn next(&self, look: &mut Duration) -> Option<Vec<Order>> {
-        let first = if self.listeners.any() {
-            match self.orders.recv_timeout(*look) {
+        let first = match self.orders.try_recv() {
+            Ok(order) => order,
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if self.listeners.any() => match self.orders.recv_timeout(*look) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) => {
                     *look = (*look * 2).min(LOOK_LATE);
                     return Some(Vec::new());
                 }
                 Err(RecvTimeoutError::Disconnected) => return None,
-            }
-        } else {
-            self.orders.recv().ok()?
+            },
+            Err(TryRecvError::Empty) => self.orders.recv().ok()?,
         };
+        let size = |order: &Order| if let Order::Job(job, _) = order { job.parts() } else { 0 };
+        let mut waiting = size(&first);
         let mut orders = vec![first];
-        let size = |orders: &[Order]| -> usize {
-            orders.iter().map(|o| if let Order::Jobs(jobs, _) = o { jobs.len() } else { 0 }).sum()
-        };
-        let mut waiting = size(&orders);
-        while waiting < GROUP_MAX {
-            match self.orders.try_recv() {
-                Ok(order) => {
-                    waiting += size(std::slice::from_ref(&order));
-                    orders.push(order);
-                }
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        while waiting < GROUP_MAX
+            && let Ok(order) = self.orders.try_recv()
+        {
+            waiting += size(&order);
+            orders.push(order);
         }
         Some(orders)
     }
 
-    /// Changes when another connection has written.
-    fn version(&self) -> Option<i64> {
-        let mut find = self.db.as_ref()?.prepare_cached("PRAGMA data_version").ok()?;
-        find.query_row([], |row| row.get(0)).ok()
-    }
-
-    /// Carries out a group of jobs in one transaction; one by one when one of them breaks.
+    /// Carries out a group of jobs in one transaction; part by part when one of them breaks.
     pub(super) fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
-        match self.transact(&mut jobs) {
-            Err(Trouble::Broken(_)) if jobs.len() > 1 => {
-                for job in jobs {
-                    let mut alone = vec![job];
-                    let outcome = self.transact(&mut alone);
-                    self.answer(alone, outcome);
+        let parts: Vec<Part> =
+            (0..jobs.len()).flat_map(|job| (0..jobs[job].parts()).map(move |part| (job, part))).collect();
+        match self.transact(&mut jobs, &parts) {
+            Err(Trouble::Broken(_)) if parts.len() > 1 => {
+                for part in parts {
+                    let outcome = self.transact(&mut jobs, &[part]);
+                    self.settle(&mut jobs, &[part], outcome);
                 }
             }
-            outcome => self.answer(jobs, outcome),
+            outcome => self.settle(&mut jobs, &parts, outcome),
         }
+        jobs.into_iter().for_each(Job::answer);
     }
 
-    fn answer(&mut self, jobs: Vec<Box<dyn Job>>, outcome: Result<(), Trouble>) {
+    /// After a transaction: the hints of one that happened are sent, the parts of one that did not are told.
+    fn settle(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part], outcome: Result<(), Trouble>) {
+        let mut fail = |refused: Refused| {
+            for (job, part) in parts {
+                jobs[*job].fail(*part, refused.clone());
+            }
+        };
         match outcome {
             Ok(()) => {
-                jobs.into_iter().for_each(Job::happened);
-                for (hub, hint) in self.group.hints.drain(..) {
-                    self.listeners.send(&hub, &hint);
-                }
+                self.tally.add(&self.group.effort);
+                self.listeners.send(&mut self.group);
             }
-            Err(Trouble::NotBegun(refused) | Trouble::Broken(refused)) => fail_all(jobs, &refused),
+            Err(Trouble::NotBegun(refused) | Trouble::Broken(refused)) => fail(refused),
             Err(Trouble::Unknown(refused)) => {
-                fail_all(jobs, &refused);
+                fail(refused);
                 // What the connection believes of the file may be wrong. When no new one can be had now, the next
                 // transaction tries again.
-                self.db = None;
-                self.db = connect(&self.path, self.durability).ok();
-                self.group.forget();
+                self.reopen();
             }
         }
     }
 
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Trouble> {
+    fn reopen(&mut self) {
+        self.group.forget();
+        self.seen = None;
+        self.db = None;
+        self.db = connect(&self.path, self.durability).ok();
+    }
+
+    fn transact(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part]) -> Result<(), Trouble> {
         let not_executed = |error: Box<dyn std::error::Error + Send + Sync>| {
             Trouble::NotBegun(Refused::NotExecuted(Cause::new(error)))
         };
         if self.db.as_ref().is_none_or(|db| !db.is_autocommit()) {
-            self.group.forget();
-            self.db = None;
-            self.db = Some(connect(&self.path, self.durability).map_err(|e| not_executed(e.into()))?);
+            self.reopen();
         }
-        let Some(db) = &self.db else { return Err(not_executed("the file is not open".into())) };
+        let Some(db) = &self.db else {
+            return Err(not_executed("the file could not be opened again".into()));
+        };
         let _passage = self.gate.pass().map_err(|e| not_executed(e.into()))?;
-        let begun = Transaction::begin(db, self.clock.as_ref(), (&self.limits, &mut self.group));
+        let known = (&mut self.group, &mut self.seen);
+        let begun = Transaction::begin(db, self.clock.as_ref(), &self.limits, known);
         let mut transaction = begun.map_err(Trouble::NotBegun)?;
-        for job in jobs {
-            if let Err(refused) = job.run(&mut transaction) {
+        for (job, part) in parts {
+            if let Err(refused) = jobs[*job].run(*part, &mut transaction) {
                 transaction.rollback();
                 return Err(Trouble::Broken(refused));
             }
         }
-        if let Err(error) = transaction.stamp() {
-            transaction.rollback();
-            return Err(Trouble::Broken(refusal(error)));
+        match transaction.commit() {
+            Ok(()) => Ok(()),
+            Err(CommitFailed::Before(error)) => Err(Trouble::Broken(refusal(error))),
+            Err(CommitFailed::During(error)) => Err(Trouble::Unknown(Refused::Unknown(Cause::new(error)))),
         }
-        transaction.commit().map_err(|error| Trouble::Unknown(Refused::Unknown(Cause::new(error))))
     }
 }
 
 fn fail_all(jobs: Vec<Box<dyn Job>>, refused: &Refused) {
-    for job in jobs {
-        job.failed(refused.clone());
+    for mut job in jobs {
+        for part in 0..job.parts() {
+            job.fail(part, refused.clone());
+        }
+        job.answer();
     }
 }

@@ -32,21 +32,24 @@ impl View<'_> {
 
 impl Scope<'_> {
     /// Remembers that a message was applied. The caller stores the instance.
-    pub(super) fn remember(&self, instance: &mut Instance, id: MessageId, at: Timestamp) -> Outcome<()> {
-        let mut forget =
-            self.db.prepare_cached("DELETE FROM applied WHERE instance = ?1 AND message = ?2")?;
-        let again = forget.execute(params![instance.key, id.0])?;
-        self.db
-            .prepare_cached("INSERT INTO applied (instance, message, at) VALUES (?1, ?2, ?3)")?
-            .execute(params![instance.key, id.0, at.0])?;
+    pub(super) fn remember(&mut self, instance: &mut Instance, id: MessageId, at: Timestamp) -> Outcome<()> {
+        let again = if instance.remembered == 0 {
+            0
+        } else {
+            self.run("DELETE FROM applied WHERE instance = ?1 AND message = ?2", params![instance.key, id.0])?
+        };
+        self.run(
+            "INSERT INTO applied (instance, message, at) VALUES (?1, ?2, ?3)",
+            params![instance.key, id.0, at.0],
+        )?;
         instance.remembered += 1 - signed(again as u64);
         let allowed = signed(MEMORY_IDS_MAX as u64);
         if instance.remembered > allowed + SLACK {
-            let mut trim = self.db.prepare_cached(
+            self.run(
                 "DELETE FROM applied WHERE key IN
                     (SELECT key FROM applied WHERE instance = ?1 ORDER BY key LIMIT ?2)",
+                params![instance.key, instance.remembered - allowed],
             )?;
-            trim.execute(params![instance.key, instance.remembered - allowed])?;
             instance.remembered = allowed;
         }
         Ok(())

@@ -18,9 +18,8 @@ impl Scope<'_> {
         &mut self,
         by: &Committer,
         mut instance: Instance,
-        checkpoint: Checkpoint,
+        checkpoint: &Checkpoint,
     ) -> Outcome<Committed> {
-        let amendment = by.session.is_none().then(|| digest(&checkpoint));
         let Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take, then } =
             checkpoint;
         if by.session.is_none() {
@@ -28,33 +27,38 @@ impl Scope<'_> {
             self.take_from_holder(&mut instance)?;
             instance.epoch = instance.epoch.next();
         }
-        self.consume(&mut instance, &consumed)?;
+        self.consume(&mut instance, consumed)?;
         for completion in completions {
-            self.remove_task_of(instance.key, completion.fence.task)?;
+            self.remove_task_of(&mut instance, completion.fence.task)?;
         }
         self.write_history(by, &mut instance, history)?;
-        self.write_record(&mut instance, record);
-        self.end_run(&instance)?;
-        let taken = self.insert_tasks(by.session, &instance, (tasks, take))?;
-        self.deliver_all(&mut instance, timers.into_iter().chain(messages))?;
-        self.keep_or_release(by.session, &mut instance, then);
+        self.write_record(&mut instance, record.clone())?;
+        self.end_run(&mut instance)?;
+        let taken = self.insert_tasks(by.session, &mut instance, (tasks, *take))?;
+        self.deliver_all(&mut instance, timers.iter().chain(messages))?;
+        self.keep_or_release(by.session, &mut instance, *then);
         self.refresh(&mut instance)?;
         instance.last = Some(LastCommit {
             execution: fence.execution,
             revision: fence.revision,
             epoch: fence.epoch,
             by: by.session,
-            amendment,
+            amendment: by.session.is_none().then(|| digest(checkpoint)),
             taken: taken.iter().map(|lease| lease.fence.task).collect(),
         });
         let committed = self.answer(by.session, &mut instance, taken)?;
         self.store_all(&mut instance)?;
+        self.group.effort.turns += 1;
+        // One that waits for time or others is not needed soon.
+        if instance.holder.is_some() || instance.place.is_some_and(|place| place <= self.now) {
+            self.put_back(instance);
+        }
         Ok(committed)
     }
 
     fn consume(&mut self, instance: &mut Instance, consumed: &[MessageId]) -> Outcome<()> {
         for id in consumed {
-            if self.take_message(instance.key, *id)? {
+            if self.take_message(instance, *id)? {
                 self.remember(instance, *id, self.now)?;
             }
         }
@@ -62,64 +66,65 @@ impl Scope<'_> {
     }
 
     /// Sends what a turn sends. What it sends to itself goes into the instance at hand.
-    fn deliver_all(
+    fn deliver_all<'m>(
         &mut self,
         instance: &mut Instance,
-        messages: impl Iterator<Item = Message>,
+        messages: impl Iterator<Item = &'m Message>,
     ) -> Outcome<()> {
         for message in messages {
             if message.to == instance.id {
-                self.deliver_to(instance, message)?;
+                self.deliver_to(instance, message.clone())?;
             } else {
-                self.deliver(message)?;
+                self.deliver(message.clone())?;
             }
         }
         Ok(())
     }
 
     /// The length of the history is counted in the record that is there; `write_record` keeps it.
-    fn write_history(&mut self, by: &Committer, instance: &mut Instance, history: History) -> Outcome<()> {
+    fn write_history(&mut self, by: &Committer, instance: &mut Instance, history: &History) -> Outcome<()> {
         match history {
-            History::Append(batch) => self.append_history(by, instance, &batch),
+            History::Append(batch) => self.append_history(by, instance, batch),
             History::Replace { execution, batches, prologue } => {
-                self.db.prepare_cached("DELETE FROM history WHERE instance = ?1")?.execute([instance.key])?;
+                self.run("DELETE FROM history WHERE instance = ?1", [instance.key])?;
                 (instance.record.history_len, instance.record.history_bytes) = (0, 0);
-                for batch in &batches {
+                for batch in batches {
                     self.append_history(by, instance, batch)?;
                 }
                 // What the turn did not name of the old prologue stays, behind the new one: an event that was carried
                 // over before a suspend, say, is carried on.
-                self.renew_prologue(instance.key, &prologue)?;
-                let dropped = self.drop_other_executions(instance.key, execution)?;
+                self.renew_prologue(instance, prologue)?;
+                let dropped = self.drop_other_executions(instance, *execution)?;
                 self.count_dropped(DropReason::OtherExecution, dropped)
             }
         }
     }
 
-    fn append_history(&self, by: &Committer, instance: &mut Instance, batch: &Batch) -> Outcome<()> {
-        let record = &mut instance.record;
-        let mut add = self.db.prepare_cached(
-            "INSERT INTO history (instance, first, revision, epoch, owner, at, count, trail, events)
+    fn append_history(&mut self, by: &Committer, instance: &mut Instance, batch: &Batch) -> Outcome<()> {
+        let (key, epoch, record) = (instance.key, instance.epoch, &mut instance.record);
+        let now = self.view.now.0;
+        self.run(
+            "INSERT INTO history (instance, first, revision, epoch, host, at, count, trail, events)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                key,
+                record.history_len,
+                signed(record.revision.next().0),
+                signed(epoch.0),
+                by.host,
+                now,
+                batch.count,
+                write_trail(&batch.consumed, &batch.produced),
+                &**batch.events.stored(),
+            ],
         )?;
-        add.execute(params![
-            instance.key,
-            record.history_len,
-            signed(record.revision.next().0),
-            signed(instance.epoch.0),
-            by.host.as_str(),
-            self.now.0,
-            batch.count,
-            write_trail(&batch.consumed, &batch.produced),
-            &**batch.events.stored(),
-        ])?;
         record.history_len = record.history_len.saturating_add(batch.count);
         record.history_bytes += batch.events.len() as u64;
         Ok(())
     }
 
     /// Takes the record over, with what the store sets.
-    fn write_record(&mut self, instance: &mut Instance, mut record: Record) {
+    fn write_record(&mut self, instance: &mut Instance, mut record: Record) -> Outcome<()> {
         let (now, old) = (self.now, &instance.record);
         let begun = record.start != old.start;
         let unset = record.times.created == Times::default().created;
@@ -136,22 +141,24 @@ impl Scope<'_> {
         (record.history_len, record.history_bytes) = (old.history_len, old.history_bytes);
         record.attempts = 0;
         record.trouble = None;
-        let old = std::mem::replace(&mut instance.record, record);
-        self.hint_status(&old, &instance.record, &instance.id);
+        self.put_record(instance, record)
     }
 
     /// Adds tasks, and leases the first `take` of them to the session.
     fn insert_tasks(
         &mut self,
         by: Option<i64>,
-        instance: &Instance,
-        (tasks, take): (Vec<Task>, usize),
+        instance: &mut Instance,
+        (tasks, take): (&[Task], usize),
     ) -> Outcome<Vec<TaskLease>> {
         let mut taken = Vec::new();
-        for (at, task) in tasks.into_iter().enumerate() {
+        for (at, task) in tasks.iter().enumerate() {
             let taker = by.filter(|_| at < take);
-            if let Some(held) = self.insert_task(instance.key, task, taker)? {
-                taken.extend(taker.map(|_| held.lease(self.now)));
+            if let Some(held) = self.insert_task(instance.key, task.clone(), taker)?
+                && taker.is_some()
+            {
+                taken.push(held.lease(self.now));
+                instance.tasks.insert(task.id, held);
             }
         }
         Ok(taken)

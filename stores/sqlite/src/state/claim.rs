@@ -29,7 +29,7 @@ impl<T> Won<T> {
 impl Scope<'_> {
     /// Wins turns for a session.
     pub(crate) fn claim_turns(&mut self, session: SessionId, want: &Want) -> Outcome<Won<ClaimedTurn>> {
-        let session = self.claiming(session)?;
+        let session = self.claimer(session)?;
         self.touch()?;
         self.relay()?;
         self.sweep()?;
@@ -43,7 +43,7 @@ impl Scope<'_> {
             }
         }
         for key in self.kept_turns(session)? {
-            let Some(instance) = self.instance_at(key)? else { continue };
+            let Some(instance) = self.fetch_at(key)? else { continue };
             if want.queues.admits(&instance.record.queue)
                 && let Take::Full = self.win_turn(want, instance, &mut won)?
             {
@@ -51,10 +51,10 @@ impl Scope<'_> {
             }
         }
         self.gather(want, What::Turn, |scope, key| {
-            let Some(instance) = scope.instance_at(key)? else { return Ok(Take::Passed) };
+            let Some(instance) = scope.fetch_at(key)? else { return Ok(Take::Passed) };
             let free = match instance.holder {
                 None => true,
-                Some(held) => held.session != session && !scope.is_live(held.session)?,
+                Some(held) => held.session != session && !scope.lives(held.session)?,
             };
             if free { scope.win_turn(want, instance, &mut won) } else { Ok(Take::Passed) }
         })?;
@@ -63,7 +63,7 @@ impl Scope<'_> {
 
     /// An instance that an earlier claim of the session won, if it is still so. Else nobody waits for it any more.
     fn undelivered_turn(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<Instance>> {
-        let instance = self.instance_at(key)?;
+        let instance = self.fetch_at(key)?;
         let mine = instance
             .filter(|i| i.epoch.0 == epoch && i.holder == Some(Held { session, grip: Grip::Claimed }));
         if mine.is_none() {
@@ -89,6 +89,7 @@ impl Scope<'_> {
         if !tags_match(want, &instance.record.tags) {
             return Ok(Take::Passed);
         }
+        self.know_inbox(&mut instance)?;
         let left = want.bytes.saturating_sub(won.bytes);
         let Some(batch) = self.turn_batch(&instance, left, won.items.is_empty())? else {
             let ready = self.turn_batch(&instance, usize::MAX, true)?.is_some();
@@ -99,12 +100,13 @@ impl Scope<'_> {
         won.parcels.push((What::Turn, instance.key, instance.epoch.0));
         won.items.push(ClaimedTurn {
             fence: instance.fence(),
-            record: instance.record,
+            record: instance.record.clone(),
             messages: batch.messages,
             more: batch.more,
             history: None,
             now: self.now,
         });
+        self.put_back(instance);
         Ok(Take::Taken)
     }
 

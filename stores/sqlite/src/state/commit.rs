@@ -5,34 +5,38 @@ use std::collections::BTreeSet;
 use dauer_store::{Checkpoint, Committed, Completion, HostId, SessionId, TaskLease};
 
 use super::instance::{Grip, Held, Instance};
+use super::task::HeldTask;
 use super::{Scope, fenced};
 use crate::fail::Outcome;
 
 /// Who commits.
 pub(super) struct Committer {
     pub(super) session: Option<i64>,
-    pub(super) host: HostId,
+    /// The key of its host.
+    pub(super) host: i64,
 }
 
 impl Scope<'_> {
     /// Commits the turn of a session.
-    pub(crate) fn commit(&mut self, session: SessionId, checkpoint: Checkpoint) -> Outcome<Committed> {
-        let session = self.acting(session)?;
-        self.write(&Committer { session: Some(session.key), host: session.host }, checkpoint)
+    pub(crate) fn commit(&mut self, session: SessionId, checkpoint: &Checkpoint) -> Outcome<Committed> {
+        let (key, host) = self.actor(session)?;
+        self.write(&Committer { session: Some(key), host }, checkpoint)
     }
 
     /// Commits a change from outside, over the head of whoever holds the instance.
-    pub(crate) fn amend(&mut self, checkpoint: Checkpoint) -> Outcome<Committed> {
-        self.write(&Committer { session: None, host: amender() }, checkpoint)
+    pub(crate) fn amend(&mut self, checkpoint: &Checkpoint) -> Outcome<Committed> {
+        let host = self.host_key(&amender())?;
+        self.write(&Committer { session: None, host }, checkpoint)
     }
 
-    fn write(&mut self, by: &Committer, checkpoint: Checkpoint) -> Outcome<Committed> {
-        let Some(instance) = self.instance(&checkpoint.fence.instance)? else { return fenced() };
-        if instance.repeats(&checkpoint, by.session) {
+    fn write(&mut self, by: &Committer, checkpoint: &Checkpoint) -> Outcome<Committed> {
+        let Some(mut instance) = self.fetch(&checkpoint.fence.instance)? else { return fenced() };
+        if instance.repeats(checkpoint, by.session) {
             return self.answer_again(by.session, instance);
         }
-        self.check(by.session, &instance, &checkpoint)?;
+        self.check(by.session, &instance, checkpoint)?;
         self.touch()?;
+        self.know_inbox(&mut instance)?;
         self.apply(by, instance, checkpoint)
     }
 
@@ -58,11 +62,14 @@ impl Scope<'_> {
     ) -> Outcome<()> {
         let mut seen = BTreeSet::new();
         for Completion { fence, .. } in completions {
-            let task = self.task(instance.key, fence.task)?;
-            let held = task.is_some_and(|task| {
+            let admits = |task: &HeldTask| {
                 let mine = by.is_some_and(|session| task.is_held_by(session, fence.epoch));
                 mine && task.task.execution == instance.record.execution && !task.withdrawn
-            });
+            };
+            let held = match instance.tasks.get(&fence.task) {
+                Some(task) => admits(task),
+                None => self.task(instance.key, fence.task)?.is_some_and(|task| admits(&task)),
+            };
             if !held || fence.instance != instance.id || !seen.insert(fence.task) {
                 return fenced();
             }
@@ -99,6 +106,7 @@ impl Scope<'_> {
         }
         let committed = self.answer(by, &mut instance, taken)?;
         self.store_hold(&mut instance)?;
+        self.put_back(instance);
         Ok(committed)
     }
 }

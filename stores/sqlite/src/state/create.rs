@@ -11,29 +11,27 @@ use crate::fail::Outcome;
 
 impl Scope<'_> {
     /// Starts an instance, in one write.
-    pub(crate) fn create(&mut self, create: Create) -> Outcome<Created> {
+    pub(crate) fn create(&mut self, create: &Create) -> Outcome<Created> {
         let Create { start: message, reuse } = create;
-        self.check_message(&message)?;
+        self.check_message(message)?;
         let Class::Start(start) = &message.class else {
             let reason = "only a message of class Start creates an instance";
             return Err(Refused::NotExecuted(Cause::new(reason)).into());
         };
         let execution = start.record.execution;
-        let Some(instance) = self.instance(&message.to)? else {
+        let Some(instance) = self.fetch(&message.to)? else {
             self.touch()?;
-            let mut instance = self.found(&message.to.clone(), start.record.clone())?;
-            self.put(&mut instance, message)?;
-            self.store_hold(&mut instance)?;
+            self.found(start.record.clone(), message.clone())?;
             return Ok(Created::New(execution));
         };
-        if let Some(execution) = self.repeated(&instance, &message, start)? {
+        if let Some(execution) = self.repeated(&instance, message, start)? {
             self.count_dropped(DropReason::Repeat, 1)?;
             return Ok(Created::Repeat(execution));
         }
         // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
         // its parent waits for the answer.
         let status = match instance.record.status {
-            ended if ended.is_ended() && self.start_waits(instance.key)? => Status::Pending,
+            ended if ended.is_ended() && self.start_waits(&instance)? => Status::Pending,
             status => status,
         };
         if !reuse.replaceable.contains(&status) {
@@ -42,10 +40,10 @@ impl Scope<'_> {
         self.touch()?;
         if status.is_ended() {
             let record = start.record.clone();
-            self.replace(instance, record, message)?;
+            self.replace(instance, record, message.clone())?;
             return Ok(Created::New(execution));
         }
-        match self.deliver(terminating(message))? {
+        match self.deliver(terminating(message.clone()))? {
             Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(execution)),
             Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
         }
@@ -62,7 +60,7 @@ impl Scope<'_> {
         if record.start == message.id || record.execution == start.record.execution {
             return Ok(Some(record.execution));
         }
-        Ok(self.waits(instance.key, message.id)?.then_some(start.record.execution))
+        Ok(self.waits(instance, message.id)?.then_some(start.record.execution))
     }
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
@@ -72,11 +70,11 @@ impl Scope<'_> {
         let record = self.newborn(record, old.record.revision.next());
         let (id, epoch) = (old.id.clone(), old.epoch.next());
         // Only starts and rewinds wait for an ended instance; another start has run before them now.
-        self.count_dropped(DropReason::Running, self.count_starts(old.key)?)?;
+        let superseded = self.count_starts(&old)?;
+        self.count_dropped(DropReason::Running, superseded)?;
         self.remove_instance(old)?;
-        let mut new = self.insert_instance(&id, record, epoch)?;
-        self.put(&mut new, message)?;
-        self.store_hold(&mut new)
+        let queue = self.queue_key(&record.queue)?;
+        self.insert_with(Instance::new(id, record, (queue, epoch)), message)
     }
 }
 

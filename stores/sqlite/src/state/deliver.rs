@@ -1,10 +1,6 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
-use rusqlite::params;
-
-use dauer_store::{
-    Class, Delivered, DropReason, Epoch, Hold, InstanceId, Message, Record, Revision, Start, Times,
-};
+use dauer_store::{Class, Delivered, DropReason, Epoch, Hold, Message, Record, Revision, Start, Times};
 
 use super::Scope;
 use super::inbox::is_remembered;
@@ -22,33 +18,39 @@ pub(super) fn opens(message: &Message) -> Option<&Start> {
 
 impl Scope<'_> {
     /// A client's message.
-    pub(crate) fn send(&mut self, message: Message) -> Outcome<Delivered> {
-        self.check_message(&message)?;
+    pub(crate) fn send(&mut self, message: &Message) -> Outcome<Delivered> {
+        self.check_message(message)?;
         self.touch()?;
-        self.deliver(message)
+        self.deliver(message.clone())
     }
 
     /// Puts a message into the inbox of its instance, or counts why not.
     pub(super) fn deliver(&mut self, message: Message) -> Outcome<Delivered> {
-        let mut instance = match self.instance(&message.to)? {
-            Some(instance) => instance,
+        match self.fetch(&message.to)? {
+            Some(instance) => self.deliver_and_store(instance, message),
             None => match created_by(&message) {
                 Some(record) => {
-                    let id = message.to.clone();
-                    let mut instance = self.found(&id, record)?;
-                    self.put(&mut instance, message)?;
-                    self.store_hold(&mut instance)?;
-                    return Ok(Delivered::Applied);
+                    self.found(record, message)?;
+                    Ok(Delivered::Applied)
                 }
-                None => return self.drop_message(DropReason::Absent),
+                None => self.drop_message(DropReason::Absent),
             },
-        };
+        }
+    }
+
+    /// The same for an instance that was fetched, and is stored and put back here.
+    pub(super) fn deliver_and_store(
+        &mut self,
+        mut instance: Instance,
+        message: Message,
+    ) -> Outcome<Delivered> {
         let before = instance.ready_at;
         let delivered = self.deliver_to(&mut instance, message)?;
         // A message that changes nothing about readiness costs one row, not two.
         if instance.ready_at != before || instance.is_over() {
             self.store_hold(&mut instance)?;
         }
+        self.put_back(instance);
         Ok(delivered)
     }
 
@@ -63,7 +65,7 @@ impl Scope<'_> {
         }
     }
 
-    pub(super) fn drop_message(&self, reason: DropReason) -> Outcome<Delivered> {
+    pub(super) fn drop_message(&mut self, reason: DropReason) -> Outcome<Delivered> {
         self.count_dropped(reason, 1)?;
         Ok(Delivered::Dropped(reason))
     }
@@ -73,8 +75,10 @@ impl Scope<'_> {
         let record = &instance.record;
         let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
         let repeats = started
-            || self.waits(instance.key, message.id)?
-            || is_remembered(message) && self.is_applied(instance.key, message.id)?;
+            || self.waits(instance, message.id)?
+            || is_remembered(message)
+                && instance.remembered > 0
+                && self.is_applied(instance.key, message.id)?;
         let other_run = message.execution.is_some_and(|execution| execution != record.execution);
         Ok(if repeats {
             Some(DropReason::Repeat)
@@ -87,10 +91,21 @@ impl Scope<'_> {
         })
     }
 
-    /// Adds a new instance with an empty inbox.
-    pub(super) fn found(&mut self, id: &InstanceId, record: Record) -> Outcome<Instance> {
+    /// Adds a new instance with the message that brings it into being.
+    pub(super) fn found(&mut self, record: Record, message: Message) -> Outcome<()> {
         let record = self.newborn(record, Revision::default());
-        self.insert_instance(id, record, Epoch::default())
+        let queue = self.queue_key(&record.queue)?;
+        let instance = Instance::new(message.to.clone(), record, (queue, Epoch::default()));
+        self.insert_with(instance, message)
+    }
+
+    /// Adds an instance that is not there, and its first message: one row each.
+    pub(super) fn insert_with(&mut self, mut instance: Instance, mut message: Message) -> Outcome<()> {
+        self.arrive(&mut instance, &mut message)?;
+        self.insert_instance(&mut instance)?;
+        self.put_arrived(&mut instance, message)?;
+        self.put_back(instance);
+        Ok(())
     }
 
     /// A record from a start, with what the store sets.
@@ -102,14 +117,16 @@ impl Scope<'_> {
 
     /// Delivers what loaded instances still had in their outbox; this store itself never has one.
     pub(super) fn relay(&mut self) -> Outcome<()> {
-        let mut find =
-            self.db.prepare_cached("SELECT key, body FROM outbox WHERE hub = ?1 ORDER BY instance, key")?;
+        let mut find = self
+            .view
+            .db
+            .prepare_cached("SELECT key, body FROM outbox WHERE hub = ?1 ORDER BY instance, key")?;
         let rows =
             find.query_map([self.hub], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
         let waiting = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         for (key, body) in waiting {
             self.deliver(read_message(&body)?)?;
-            self.db.prepare_cached("DELETE FROM outbox WHERE key = ?1")?.execute(params![key])?;
+            self.run("DELETE FROM outbox WHERE key = ?1", [key])?;
         }
         Ok(())
     }

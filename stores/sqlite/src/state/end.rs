@@ -8,13 +8,14 @@ use crate::fail::Outcome;
 
 impl Scope<'_> {
     /// Drops what an ended run leaves: its messages always, its tasks when it was terminated.
-    pub(super) fn end_run(&mut self, instance: &Instance) -> Outcome<()> {
+    pub(super) fn end_run(&mut self, instance: &mut Instance) -> Outcome<()> {
         if instance.is_over() {
-            let dropped = self.drop_all_but_starts(instance.key)?;
+            let dropped = self.drop_all_but_starts(instance)?;
             self.count_dropped(DropReason::Ended, dropped)?;
         }
         if instance.record.status == Status::Terminated {
             self.withdraw_tasks(instance.key, instance.record.execution)?;
+            instance.tasks.clear();
         }
         Ok(())
     }
@@ -30,7 +31,7 @@ impl Scope<'_> {
                 None => false,
                 Some(session) => {
                     let parcel = (What::Task, task.key, task.epoch.0);
-                    !self.group.undelivered.contains(session, parcel) && self.is_live(session)?
+                    !self.group.undelivered.contains(session, parcel) && self.lives(session)?
                 }
             };
             if received {

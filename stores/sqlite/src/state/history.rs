@@ -43,10 +43,11 @@ impl View<'_> {
     /// Whole batches from the one that holds event `from`, at most about `max_bytes`, at least one.
     pub(super) fn slice(&self, instance: i64, from: u32, max_bytes: usize) -> Outcome<Slice> {
         let mut find = self.db.prepare_cached(
-            "SELECT first, revision, epoch, owner, at, count, trail, events FROM history
+            "SELECT first, revision, epoch, o.name, at, count, trail, events
+             FROM history AS h JOIN hosts AS o ON o.key = h.host
              WHERE instance = ?1 AND first >= coalesce(
                 (SELECT first FROM history WHERE instance = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1), 0)
-             ORDER BY first, key",
+             ORDER BY first, h.key",
         )?;
         let mut rows = find.query(params![instance, from])?;
         let mut slice = Slice::default();

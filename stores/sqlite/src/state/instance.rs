@@ -1,12 +1,19 @@
-//! The row of one instance: read as a value, changed, and written back.
+//! One instance: its row as a value, with what is known of its messages and tasks.
+
+use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use dauer_store::{Checkpoint, Epoch, Fence, Hint, Hold, InstanceId, Item, Record, Revision, Timestamp};
+use dauer_store::{
+    Checkpoint, Epoch, ExecutionId, Fence, Hold, InstanceId, MessageId, QueueKey, Record, Revision, Times,
+    Timestamp,
+};
 
-use super::{Scope, View, signed, unsigned};
+use super::inbox::Waiting;
+use super::task::HeldTask;
+use super::{Scope, View, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, digest, instance_id, read_record, status_code, write_item, write_record};
+use crate::wire::{LastCommit, digest, execution, instance_id, kind_of, read_base, read_details, status_of};
 
 /// How firmly a session holds an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +33,20 @@ pub(super) struct Held {
     pub(super) grip: Grip,
 }
 
-/// An instance without its history and its messages.
+/// The columns that indexes are made of: only what differs from the file is written, because SQLite maintains the
+/// index of every column that a statement names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Placement {
+    pub(super) holder: Option<Held>,
+    pub(super) ready_at: Option<Timestamp>,
+    pub(super) place: Option<Timestamp>,
+    pub(super) offered: i64,
+    pub(super) queue: i64,
+    pub(super) created: Timestamp,
+    pub(super) completed: Option<Timestamp>,
+}
+
+/// An instance without its history.
 #[derive(Debug, Clone)]
 pub(super) struct Instance {
     pub(super) key: i64,
@@ -43,38 +63,117 @@ pub(super) struct Instance {
     /// From when a claim may take it, and under which queue.
     pub(super) place: Option<Timestamp>,
     pub(super) offered: i64,
+    /// The key of the record's queue.
+    pub(super) queue: i64,
+    /// As it lies in the file.
+    pub(super) stored: Placement,
+    /// Whether what stays for a run, or what people see, is other than in the file.
+    pub(super) base_changed: bool,
+    pub(super) details_changed: bool,
+    /// All that waits, in order, if it is known.
+    pub(super) inbox: Option<Vec<Waiting>>,
+    /// Tasks that sessions hold, as far as they are known.
+    pub(super) tasks: BTreeMap<MessageId, HeldTask>,
 }
 
-/// The order of the columns is that of [`Instance::read`].
-const BY_ID: &str = "SELECT key, id, epoch, holder, grip, ready_at, not_before, remembered, last, record,
-    place, offered FROM instances WHERE hub = ?1 AND id = ?2";
-const BY_KEY: &str = "SELECT key, id, epoch, holder, grip, ready_at, not_before, remembered, last, record,
-    place, offered FROM instances WHERE key = ?1";
+/// A query for instances. The order of the columns is that of [`Instance::read`].
+macro_rules! select_instances {
+    ($tail:literal) => {
+        concat!(
+            "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
+                i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
+                i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body
+             FROM instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
+            $tail
+        )
+    };
+}
+pub(super) use select_instances;
+
+const BY_ID: &str = select_instances!("WHERE i.hub = ?1 AND i.id = ?2");
 
 impl Instance {
-    fn read(row: &Row<'_>) -> Outcome<Self> {
-        let id: String = row.get(1)?;
-        let grip: i64 = row.get(4)?;
-        let holder: Option<i64> = row.get(3)?;
-        let last: Option<Vec<u8>> = row.get(8)?;
-        let grip = match grip {
+    pub(super) fn read(row: &Row<'_>) -> Outcome<Self> {
+        let record = read_record(row)?;
+        let holder = row.get::<_, Option<i64>>(3)?;
+        let grip = match row.get(4)? {
             2 => Grip::Idle,
             3 => Grip::Kept,
             _ => Grip::Claimed,
         };
-        Ok(Self {
-            key: row.get(0)?,
-            id: instance_id(id)?,
-            epoch: Epoch(unsigned(row.get(2)?)),
+        let last = row.get_ref(8)?.as_blob_or_null().unwrap_or_default();
+        let stored = Placement {
             holder: holder.map(|session| Held { session, grip }),
             ready_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+            place: row.get::<_, Option<i64>>(9)?.map(Timestamp),
+            offered: row.get(10)?,
+            queue: row.get(11)?,
+            created: record.times.created,
+            completed: record.times.completed,
+        };
+        Ok(Self {
+            key: row.get(0)?,
+            id: instance_id(row.get_ref(1)?.as_str().unwrap_or_default())?,
+            epoch: Epoch(unsigned(row.get(2)?)),
+            holder: stored.holder,
+            ready_at: stored.ready_at,
             not_before: Timestamp(row.get(6)?),
             remembered: row.get(7)?,
-            last: last.map(|last| LastCommit::read(&last)).transpose()?,
-            record: read_record(&row.get::<_, Vec<u8>>(9)?)?,
-            place: row.get::<_, Option<i64>>(10)?.map(Timestamp),
-            offered: row.get(11)?,
+            last: last.map(|last| LastCommit::read(last, record.execution, record.revision)).transpose()?,
+            place: stored.place,
+            offered: stored.offered,
+            queue: stored.queue,
+            record,
+            stored,
+            base_changed: false,
+            details_changed: false,
+            inbox: None,
+            tasks: BTreeMap::new(),
         })
+    }
+
+    /// An instance that is not in the file yet: nobody has it, and nothing waits for it.
+    pub(super) fn new(id: InstanceId, record: Record, (queue, epoch): (i64, Epoch)) -> Self {
+        let stored = Placement {
+            holder: None,
+            ready_at: None,
+            place: None,
+            offered: queue,
+            queue,
+            created: record.times.created,
+            completed: record.times.completed,
+        };
+        Self {
+            key: 0,
+            id,
+            epoch,
+            holder: None,
+            ready_at: None,
+            not_before: Timestamp::default(),
+            remembered: 0,
+            last: None,
+            place: None,
+            offered: queue,
+            queue,
+            record,
+            stored,
+            base_changed: false,
+            details_changed: false,
+            inbox: Some(Vec::new()),
+            tasks: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        Placement {
+            holder: self.holder,
+            ready_at: self.ready_at,
+            place: self.place,
+            offered: self.offered,
+            queue: self.queue,
+            created: self.record.times.created,
+            completed: self.record.times.completed,
+        }
     }
 
     pub(super) fn fence(&self) -> Fence {
@@ -107,169 +206,62 @@ impl Instance {
     }
 }
 
+fn read_record(row: &Row<'_>) -> Outcome<Record> {
+    let (kind, version) = (kind_of(row.get(24)?)?, row.get_ref(26)?.as_str().unwrap_or_default());
+    let name = row.get_ref(25)?.as_str().unwrap_or_default();
+    let queue = QueueKey::new(kind, name, version.strip_prefix('='));
+    let run: ExecutionId = execution(row.get_ref(12)?.as_blob().unwrap_or_default())?;
+    let mut record = Record::pending(queue, run, MessageId([0; 16]));
+    record.generation = row.get(13)?;
+    record.revision = Revision(unsigned(row.get(14)?));
+    record.status = status_of(row.get(15)?)?;
+    record.attempts = row.get(17)?;
+    record.times = Times {
+        created: Timestamp(row.get(18)?),
+        updated: Timestamp(row.get(19)?),
+        scheduled: None,
+        completed: row.get::<_, Option<i64>>(20)?.map(Timestamp),
+    };
+    record.history_len = row.get(21)?;
+    record.history_bytes = unsigned(row.get(22)?);
+    read_base(row.get_ref(23)?.as_blob().unwrap_or_default(), &mut record)?;
+    let details = row.get_ref(27)?.as_blob_or_null().unwrap_or_default();
+    read_details(details, row.get(16)?, &mut record)?;
+    Ok(record)
+}
+
 impl View<'_> {
-    /// An instance by its id.
+    /// An instance by its id, as it lies in the file.
     pub(super) fn instance(&self, id: &InstanceId) -> Outcome<Option<Instance>> {
         let mut find = self.db.prepare_cached(BY_ID)?;
         let found = find.query_row(params![self.hub, id.as_str()], |row| Ok(Instance::read(row)));
         found.optional()?.transpose()
     }
-
-    /// An instance by its key.
-    pub(super) fn instance_at(&self, key: i64) -> Outcome<Option<Instance>> {
-        let mut find = self.db.prepare_cached(BY_KEY)?;
-        find.query_row([key], |row| Ok(Instance::read(row))).optional()?.transpose()
-    }
 }
 
 impl Scope<'_> {
-    /// Adds an instance that is not there: nobody has it, and nothing waits for it.
-    pub(super) fn insert_instance(
-        &mut self,
-        id: &InstanceId,
-        record: Record,
-        epoch: Epoch,
-    ) -> Outcome<Instance> {
-        let queue = self.queue_key(&record.queue)?;
-        let mut add = self.db.prepare_cached(
-            "INSERT INTO instances (hub, id, queue, offered, revision, epoch, status, stalled, created, completed,
-                grip, not_before, remembered, record)
-             VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0, 0, ?10)",
-        )?;
-        add.execute(params![
-            self.hub,
-            id.as_str(),
-            queue,
-            signed(record.revision.0),
-            signed(epoch.0),
-            status_code(record.status),
-            record.trouble.is_some(),
-            record.times.created.0,
-            record.times.completed.map(|time| time.0),
-            write_record(&record),
-        ])?;
-        self.hint(Hint::Status(id.clone(), record.status));
-        Ok(Instance {
-            key: self.db.last_insert_rowid(),
-            id: id.clone(),
-            record,
-            epoch,
-            holder: None,
-            ready_at: None,
-            not_before: Timestamp::default(),
-            remembered: 0,
-            last: None,
-            place: None,
-            offered: queue,
-        })
-    }
-
-    /// Writes what claims look at: who holds it, and from when it may be taken.
-    pub(super) fn store_hold(&mut self, instance: &mut Instance) -> Outcome<()> {
-        self.settle(instance)?;
-        let (holder, grip) = held_columns(instance);
-        let mut change = self.db.prepare_cached(
-            "UPDATE instances SET epoch = ?2, holder = ?3, grip = ?4, ready_at = ?5, not_before = ?6, place = ?7,
-                offered = ?8 WHERE key = ?1",
-        )?;
-        change.execute(params![
-            instance.key,
-            signed(instance.epoch.0),
-            holder,
-            grip,
-            instance.ready_at.map(|time| time.0),
-            instance.not_before.0,
-            instance.place.map(|time| time.0),
-            instance.offered,
-        ])?;
-        Ok(())
-    }
-
-    /// Writes the record too.
-    pub(super) fn store_all(&mut self, instance: &mut Instance) -> Outcome<()> {
-        self.store_hold(instance)?;
-        let record = &instance.record;
-        let queue = self.queue_key(&record.queue)?;
-        let mut change = self.db.prepare_cached(
-            "UPDATE instances SET queue = ?2, revision = ?3, status = ?4, stalled = ?5, created = ?6, completed = ?7,
-                remembered = ?8, last = ?9, record = ?10 WHERE key = ?1",
-        )?;
-        change.execute(params![
-            instance.key,
-            queue,
-            signed(record.revision.0),
-            status_code(record.status),
-            record.trouble.is_some(),
-            record.times.created.0,
-            record.times.completed.map(|time| time.0),
-            instance.remembered,
-            instance.last.as_ref().map(LastCommit::write),
-            write_record(record),
-        ])?;
-        Ok(())
-    }
-
-    /// Finds where claims look for it. An ended instance is opened by the code of the waiting start: the code of the
-    /// run that has ended may be gone.
-    fn settle(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let waiting = if instance.is_over() { self.first_opening(instance.key)? } else { None };
-        let queue = waiting.unwrap_or_else(|| instance.record.queue.clone());
-        let offered = self.queue_key(&queue)?;
-        let free = match instance.holder {
-            None => true,
-            Some(held) => !self.is_live(held.session)?,
-        };
-        let place = instance.ready_at.filter(|_| free).map(|ready_at| ready_at.max(instance.not_before));
-        if (place, offered) != (instance.place, instance.offered)
-            && place.is_some_and(|place| place <= self.now)
-        {
-            self.hint(Hint::Ready(queue.kind));
-        }
-        (instance.place, instance.offered) = (place, offered);
-        Ok(())
-    }
-
-    /// Takes an instance from whoever holds it; its host is told at the next renewal. The caller stores the instance.
-    pub(super) fn take_from_holder(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let Some(held) = instance.holder.take() else { return Ok(()) };
-        self.tell_lost(held.session, &write_item(&Item::Turn(instance.fence())))?;
-        self.db
-            .prepare_cached("UPDATE instances SET holder = NULL, grip = 0 WHERE key = ?1")?
-            .execute([instance.key])?;
-        self.forget_if_gone(held.session)
-    }
-
-    /// Removes an instance and all that belongs to it but the tasks; whoever holds it has lost it.
-    pub(super) fn remove_instance(&mut self, mut instance: Instance) -> Outcome<()> {
-        self.take_from_holder(&mut instance)?;
-        for sql in [
-            "DELETE FROM inbox WHERE instance = ?1",
-            "DELETE FROM history WHERE instance = ?1",
-            "DELETE FROM applied WHERE instance = ?1",
-            "DELETE FROM instances WHERE key = ?1",
-        ] {
-            self.db.prepare_cached(sql)?.execute([instance.key])?;
-        }
-        self.db
-            .prepare_cached("DELETE FROM outbox WHERE hub = ?1 AND instance = ?2")?
-            .execute(params![self.hub, instance.key])?;
-        Ok(())
-    }
-
-    /// Clients that wait are told when what they see has changed.
-    pub(super) fn hint_status(&mut self, old: &Record, new: &Record, id: &InstanceId) {
-        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
-        if shown(old) != shown(new) {
-            self.hint(Hint::Status(id.clone(), new.status));
+    /// An instance by its id, out of what is held in memory or the file. It is no longer in memory then: whoever has
+    /// changed it and wants it to be found there again puts it back, with [`Scope::put_back`], after it was written.
+    pub(super) fn fetch(&mut self, id: &InstanceId) -> Outcome<Option<Instance>> {
+        match self.group.hot.take(self.view.hub, id) {
+            Some(instance) => Ok(Some(instance)),
+            None => self.view.instance(id),
         }
     }
-}
 
-fn held_columns(instance: &Instance) -> (Option<i64>, i64) {
-    match instance.holder {
-        None => (None, 0),
-        Some(Held { session, grip: Grip::Claimed }) => (Some(session), 1),
-        Some(Held { session, grip: Grip::Idle }) => (Some(session), 2),
-        Some(Held { session, grip: Grip::Kept }) => (Some(session), 3),
+    /// The same by its key.
+    pub(super) fn fetch_at(&mut self, key: i64) -> Outcome<Option<Instance>> {
+        let mut find = self.view.db.prepare_cached("SELECT id FROM instances WHERE key = ?1")?;
+        let id: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
+        match id {
+            Some(id) => self.fetch(&instance_id(id)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Holds an instance that is as in the file in memory, for the next operation.
+    pub(super) fn put_back(&mut self, instance: Instance) {
+        debug_assert_eq!(instance.placement(), instance.stored, "an instance that was not written");
+        self.group.hot.put(self.view.hub, instance);
     }
 }

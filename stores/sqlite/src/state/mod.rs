@@ -13,13 +13,16 @@ mod dump;
 mod end;
 mod gather;
 mod history;
+mod hot;
 mod inbox;
 mod instance;
 mod limits;
 mod load;
 mod purge;
+mod put;
 mod query;
 mod release;
+mod row;
 mod scale;
 mod sessions;
 mod task;
@@ -30,16 +33,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use dauer_store::{
-    DropReason, Fence, Hint, HubName, InstanceId, QueueKey, Record, Refused, StoreLimits, Timestamp,
+    DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, QueueKey, Record, Refused,
+    StoreLimits, Timestamp,
 };
 
 use crate::fail::Outcome;
 use crate::wire::{kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
+pub(crate) use hot::Hot;
 pub(crate) use undelivered::{Parcel, Undelivered, What};
 
 /// One hub in a transaction that only reads. The hub 0 is one that nobody has written to: it is empty.
@@ -57,12 +62,21 @@ pub(crate) struct Known {
     /// Hubs that something was done to, so that no dump may be loaded into them.
     used: BTreeSet<i64>,
     queues: BTreeMap<(i64, QueueKey), i64>,
+    hosts: BTreeMap<HostId, i64>,
 }
 
 /// What the operations of one transaction share.
 pub(crate) struct Group {
     pub(crate) known: Known,
+    /// Rows as the last transaction left them.
+    pub(crate) hot: Hot,
     pub(crate) hints: Vec<(HubName, Hint)>,
+    /// Which work may be ready: told once, however much there is.
+    pub(crate) ready: BTreeSet<(HubName, Kind)>,
+    /// What this transaction has done.
+    pub(crate) effort: Effort,
+    /// A time beyond the clock's that this transaction has learnt of.
+    pub(crate) raised: Timestamp,
     pub(crate) undelivered: Arc<Undelivered>,
     /// Undelivered items that an operation of this transaction has won again.
     won_again: BTreeSet<(What, i64)>,
@@ -77,7 +91,11 @@ impl Group {
     pub(crate) fn new(undelivered: Arc<Undelivered>) -> Self {
         Self {
             known: Known::default(),
+            hot: Hot::default(),
             hints: Vec::new(),
+            ready: BTreeSet::new(),
+            effort: Effort::default(),
+            raised: Timestamp::default(),
             undelivered,
             won_again: BTreeSet::new(),
             stale: Vec::new(),
@@ -89,6 +107,9 @@ impl Group {
     /// Before every transaction.
     pub(crate) fn begin(&mut self) {
         self.hints.clear();
+        self.ready.clear();
+        self.effort = Effort::default();
+        self.raised = Timestamp::default();
         self.won_again.clear();
         self.stale.clear();
     }
@@ -100,10 +121,11 @@ impl Group {
         }
     }
 
-    /// After a transaction that did not happen: what it taught is not true.
+    /// What is known is not true: a transaction did not happen, or somebody else has written.
     pub(crate) fn forget(&mut self) {
         self.begin();
         self.known = Known::default();
+        self.hot.clear();
     }
 }
 
@@ -184,18 +206,47 @@ impl<'g> Scope<'g> {
         Ok(())
     }
 
-    fn hint(&mut self, hint: Hint) {
-        self.group.hints.push((self.name.clone(), hint));
+    /// A statement that writes; answers how many rows it changed.
+    fn run(&mut self, sql: &str, values: impl Params) -> Outcome<usize> {
+        let rows = self.view.db.prepare_cached(sql)?.execute(values)?;
+        self.group.effort.statements += 1;
+        self.group.effort.rows += rows as u64;
+        Ok(rows)
     }
 
-    fn count_dropped(&self, reason: DropReason, count: u64) -> Outcome<()> {
+    fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::Ready(kind) => {
+                let known = self.group.ready.iter().any(|(hub, ready)| hub == self.name && *ready == kind);
+                if !known {
+                    self.group.ready.insert((self.name.clone(), kind));
+                }
+            }
+            other => self.group.hints.push((self.name.clone(), other)),
+        }
+    }
+
+    fn count_dropped(&mut self, reason: DropReason, count: u64) -> Outcome<()> {
         if count > 0 {
-            let mut add = self.db.prepare_cached(
+            let hub = self.view.hub;
+            self.run(
                 "INSERT INTO dropped VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET count = count + ?3",
+                params![hub, reason_code(reason), signed(count)],
             )?;
-            add.execute(params![self.hub, reason_code(reason), signed(count)])?;
         }
         Ok(())
+    }
+
+    /// The key of a host, which is made when it is new.
+    fn host_key(&mut self, host: &HostId) -> Outcome<i64> {
+        if let Some(key) = self.group.known.hosts.get(host) {
+            return Ok(*key);
+        }
+        self.run("INSERT OR IGNORE INTO hosts (name) VALUES (?1)", [host.as_str()])?;
+        let mut find = self.view.db.prepare_cached("SELECT key FROM hosts WHERE name = ?1")?;
+        let key = find.query_row([host.as_str()], |row| row.get(0))?;
+        self.group.known.hosts.insert(host.clone(), key);
+        Ok(key)
     }
 
     /// The key of a queue, which is made when it is new.
@@ -206,11 +257,12 @@ impl<'g> Scope<'g> {
         }
         let version = queue.version.as_deref().map_or_else(String::new, |version| format!("={version}"));
         let kind = kind_code(queue.kind);
-        let mut add = self.db.prepare_cached(
+        let hub = self.view.hub;
+        self.run(
             "INSERT OR IGNORE INTO queues (hub, kind, name, version) VALUES (?1, ?2, ?3, ?4)",
+            params![hub, kind, &*queue.name, version],
         )?;
-        add.execute(params![self.hub, kind, &*queue.name, version])?;
-        let mut find = self.db.prepare_cached(
+        let mut find = self.view.db.prepare_cached(
             "SELECT key FROM queues WHERE hub = ?1 AND kind = ?2 AND name = ?3 AND version = ?4",
         )?;
         let key = find.query_row(params![self.hub, kind, &*queue.name, version], |row| row.get(0))?;

@@ -17,12 +17,12 @@ const PAGES_GIVEN_BACK: i64 = 2_000;
 
 impl View<'_> {
     /// Whether an instance has ended, and no start, rewind or unsent message waits.
-    fn may_purge(&self, key: i64, ended: bool) -> Outcome<bool> {
-        if !ended || self.start_waits(key)? {
+    fn may_purge(&self, instance: &Instance) -> Outcome<bool> {
+        if !instance.record.status.is_ended() || self.start_waits(instance)? {
             return Ok(false);
         }
         let mut unsent = self.db.prepare_cached("SELECT 1 FROM outbox WHERE hub = ?1 AND instance = ?2")?;
-        Ok(!unsent.exists(params![self.hub, key])?)
+        Ok(!unsent.exists(params![self.hub, instance.key])?)
     }
 }
 
@@ -35,11 +35,11 @@ impl Scope<'_> {
             Purge::Matching { query, budget } => {
                 let (mut ids, mut more) = (Vec::new(), false);
                 let view = self.view;
-                view.matching(query, &read_cursor(None)?, |key, id, record| {
-                    if view.may_purge(key, record.status.is_ended())? {
+                view.matching(query, &read_cursor(None)?, |instance| {
+                    if view.may_purge(&instance)? {
                         more = ids.len() == *budget;
                         if !more {
-                            ids.push(id);
+                            ids.push(instance.id);
                         }
                     }
                     Ok(!more)
@@ -49,8 +49,8 @@ impl Scope<'_> {
         };
         let mut count = 0;
         for id in ids {
-            let Some(instance) = self.instance(&id)? else { continue };
-            if self.may_purge(instance.key, instance.record.status.is_ended())? {
+            let Some(instance) = self.fetch(&id)? else { continue };
+            if self.may_purge(&instance)? {
                 self.erase(instance)?;
                 count += 1;
             }

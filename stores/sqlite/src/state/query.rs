@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use rusqlite::{Rows, named_params};
 
-use dauer_store::{Cause, IdPage, InstanceId, Kind, List, Page, Query, Record, Refused, Status, Timestamp};
+use dauer_store::{Cause, IdPage, InstanceId, Kind, List, Page, Query, Refused, Status, Timestamp};
 
 use super::View;
+use super::instance::{Instance, select_instances};
 use crate::fail::Outcome;
-use crate::wire::{instance_id, kind_code, read_record, status_code};
+use crate::wire::{instance_id, kind_code, status_code};
 
 /// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
 const PAGE_ROWS: usize = 100;
@@ -16,16 +17,31 @@ const PAGE_ROWS: usize = 100;
 type Key = (Timestamp, InstanceId);
 
 /// All conditions but the tags, which are inside the record. `:mask` has a bit for every wanted status.
-const BY_CREATED: &str = "
-    SELECT i.key, i.id, i.record FROM instances AS i JOIN queues AS q ON q.key = i.queue
-    WHERE i.hub = :hub AND (i.created, i.id) > (:time, :id)
+const BY_CREATED: &str = select_instances!(
+    "WHERE i.hub = :hub AND (i.created, i.id) > (:time, :id)
         AND (q.kind = :entity) = :entities
         AND (:mask >> i.status) & 1
         AND i.created >= :from AND i.created < :to
         AND (:name IS NULL OR q.name = :name)
         AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
         AND (NOT :stalled OR i.stalled)
-    ORDER BY i.created, i.id";
+        AND :tag IS :tag AND :value IS :value
+    ORDER BY i.created, i.id"
+);
+
+/// The same where a tag is asked for: its index leads the way.
+const BY_TAG: &str = select_instances!(
+    "CROSS JOIN tags AS t
+    WHERE t.hub = :hub AND t.name = :tag AND t.value = :value AND t.created >= :time AND i.key = t.instance
+        AND (t.created, i.id) > (:time, :id)
+        AND (q.kind = :entity) = :entities
+        AND (:mask >> i.status) & 1
+        AND t.created >= :from AND t.created < :to
+        AND (:name IS NULL OR q.name = :name)
+        AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
+        AND (NOT :stalled OR i.stalled)
+    ORDER BY t.created, i.id"
+);
 
 const BY_COMPLETED: &str = "
     SELECT i.completed, i.id FROM instances AS i
@@ -40,12 +56,12 @@ impl View<'_> {
         let after = read_cursor(query.after.as_deref())?;
         let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
         let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
-        self.matching(query, &after, |_, id, record| {
+        self.matching(query, &after, |instance| {
             if page.records.len() == rows {
                 page.next = page.records.last().map(|(id, record)| write_cursor(record.times.created, id));
                 return Ok(false);
             }
-            page.records.push((id, record));
+            page.records.push((instance.id, instance.record));
             Ok(true)
         })?;
         Ok(page)
@@ -56,9 +72,10 @@ impl View<'_> {
         &self,
         query: &Query,
         (time, id): &(i64, String),
-        mut each: impl FnMut(i64, InstanceId, Record) -> Outcome<bool>,
+        mut each: impl FnMut(Instance) -> Outcome<bool>,
     ) -> Outcome<()> {
-        let mut find = self.db.prepare_cached(BY_CREATED)?;
+        let tag = query.tags.first_key_value();
+        let mut find = self.db.prepare_cached(if tag.is_some() { BY_TAG } else { BY_CREATED })?;
         let mut rows: Rows<'_> = find.query(named_params! {
             ":hub": self.hub,
             ":time": time,
@@ -71,11 +88,14 @@ impl View<'_> {
             ":name": query.name.as_deref(),
             ":prefix": query.prefix.as_deref(),
             ":stalled": query.stalled,
+            ":tag": tag.map(|(name, _)| name),
+            ":value": tag.map(|(_, value)| value),
         })?;
         while let Some(row) = rows.next()? {
-            let record = read_record(row.get_ref(2)?.as_blob().unwrap_or_default())?;
-            let tagged = query.tags.iter().all(|(key, value)| record.tags.get(key) == Some(value));
-            if tagged && !each(row.get(0)?, instance_id(row.get::<_, String>(1)?)?, record)? {
+            let instance = Instance::read(row)?;
+            let tags = &instance.record.tags;
+            let tagged = query.tags.iter().all(|(key, value)| tags.get(key) == Some(value));
+            if tagged && !each(instance)? {
                 break;
             }
         }

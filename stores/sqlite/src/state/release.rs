@@ -9,16 +9,16 @@ use crate::fail::Outcome;
 
 impl Scope<'_> {
     /// Gives one item back.
-    pub(crate) fn release(&mut self, session: SessionId, release: Release) -> Outcome<()> {
-        let session = self.acting(session)?.key;
-        match release.item.clone() {
-            Item::Turn(fence) => self.release_turn(session, &fence, release),
-            Item::Task(fence) => self.release_task(session, &fence, &release),
+    pub(crate) fn release(&mut self, session: SessionId, release: &Release) -> Outcome<()> {
+        let (session, _) = self.actor(session)?;
+        match &release.item {
+            Item::Turn(fence) => self.release_turn(session, fence, release),
+            Item::Task(fence) => self.release_task(session, fence, release),
         }
     }
 
-    fn release_turn(&mut self, session: i64, fence: &Fence, release: Release) -> Outcome<()> {
-        let Some(mut instance) = self.instance(&fence.instance)? else { return fenced() };
+    fn release_turn(&mut self, session: i64, fence: &Fence, release: &Release) -> Outcome<()> {
+        let Some(mut instance) = self.fetch(&fence.instance)? else { return fenced() };
         if !instance.is_held_by(session) || instance.epoch != fence.epoch {
             return fenced();
         }
@@ -26,10 +26,11 @@ impl Scope<'_> {
         instance.not_before = self.not_before(release.delay);
         let record = &mut instance.record;
         record.attempts = record.attempts.saturating_add(u32::from(release.failed));
-        if let Some(trouble) = release.trouble {
+        if let Some(trouble) = release.trouble.clone() {
             let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
             let since = earlier.map_or(trouble.since, |earlier| earlier.since);
             record.trouble = Some(Trouble { since, attempts: record.attempts, ..trouble });
+            instance.details_changed = true;
             let status = record.status;
             self.hint(Hint::Status(fence.instance.clone(), status));
         } else if !release.failed {

@@ -28,7 +28,7 @@ impl Scope<'_> {
             add(&mut scale.ready, queue.kind, ready);
         }
         for session in self.sessions()? {
-            if self.is_live(session.key)? {
+            if self.lives(session.key)? {
                 self.count_held(session.key, &mut scale.held)?;
             }
         }

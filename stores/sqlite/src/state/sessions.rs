@@ -14,6 +14,7 @@ use crate::wire::{Unreadable, number, read_item};
 const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A session as it lies in the store.
+#[derive(Clone)]
 pub(super) struct Session {
     pub(super) key: i64,
     pub(super) id: SessionId,
@@ -74,27 +75,46 @@ impl View<'_> {
             _ => fenced(),
         }
     }
+}
+
+impl Scope<'_> {
+    /// A session that may still act, out of memory or the file: its key, and that of its host.
+    pub(super) fn actor(&mut self, id: SessionId) -> Outcome<(i64, i64)> {
+        let session = self.known_session(id)?;
+        Ok((session.key, self.host_key(&session.host)?))
+    }
 
     /// The key of a session that may claim: one that has expired renews first. Otherwise two hosts whose leases ran out
     /// together, when the file's clock jumped, would take everything from each other until one of them renews.
-    pub(super) fn claiming(&self, id: SessionId) -> Outcome<i64> {
-        let session = self.acting(id)?;
+    pub(super) fn claimer(&mut self, id: SessionId) -> Outcome<i64> {
+        let session = self.known_session(id)?;
         if session.expires_at > self.now {
             return Ok(session.key);
         }
         Err(Refused::NotExecuted(Cause::new("the session has expired; renew it first")).into())
     }
 
+    fn known_session(&mut self, id: SessionId) -> Outcome<Session> {
+        if let Some(session) = self.group.hot.session(self.view.hub, id) {
+            return if session.ended { fenced() } else { Ok(session.clone()) };
+        }
+        let session = self.view.acting(id)?;
+        self.group.hot.put_session(self.view.hub, session.clone());
+        Ok(session)
+    }
+
     /// Whether a session is there, unexpired and not ended: nobody may take what it holds.
-    pub(super) fn is_live(&self, key: i64) -> Outcome<bool> {
+    pub(super) fn lives(&mut self, key: i64) -> Outcome<bool> {
+        if let Some(lives) = self.group.hot.lives(key, self.view.now) {
+            return Ok(lives);
+        }
         let mut find = self
+            .view
             .db
             .prepare_cached("SELECT 1 FROM sessions WHERE key = ?1 AND ended = 0 AND expires_at > ?2")?;
-        Ok(find.exists(params![key, self.now.0])?)
+        Ok(find.exists(params![key, self.view.now.0])?)
     }
-}
 
-impl Scope<'_> {
     /// Opens a session; the same again, after an unknown outcome, renews it.
     pub(crate) fn attach(&mut self, host: &Host) -> Outcome<()> {
         let known = self.session(host.session)?;
@@ -105,16 +125,18 @@ impl Scope<'_> {
         self.forget_old_sessions()?;
         let expires_at = self.now.after(host.lease);
         let Some(known) = known else {
-            let mut add = self.db.prepare_cached(
-                "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
+            let hub = self.view.hub;
+            self.run(
+                "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed)
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
+                params![
+                    hub,
+                    host.session.0.to_be_bytes(),
+                    host.id.as_str(),
+                    millis(host.lease),
+                    expires_at.0
+                ],
             )?;
-            add.execute(params![
-                self.hub,
-                host.session.0.to_be_bytes(),
-                host.id.as_str(),
-                millis(host.lease),
-                expires_at.0
-            ])?;
             return Ok(());
         };
         self.extend(&Session { lease: host.lease, ..known })
@@ -125,9 +147,7 @@ impl Scope<'_> {
     pub(crate) fn renew(&mut self, id: SessionId, has_heard: i64) -> Outcome<(Vec<Lost>, i64)> {
         let session = self.acting(id)?;
         self.extend(&session)?;
-        self.db
-            .prepare_cached("DELETE FROM lost WHERE session = ?1 AND key <= ?2")?
-            .execute(params![session.key, has_heard])?;
+        self.run("DELETE FROM lost WHERE session = ?1 AND key <= ?2", params![session.key, has_heard])?;
         let mut find =
             self.db.prepare_cached("SELECT key, item FROM lost WHERE session = ?1 ORDER BY key")?;
         let mut rows = find.query([session.key])?;
@@ -141,16 +161,19 @@ impl Scope<'_> {
 
     fn extend(&mut self, session: &Session) -> Outcome<()> {
         let expires_at = self.now.after(session.lease);
-        self.db
-            .prepare_cached("UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0 WHERE key = ?1")?
-            .execute(params![session.key, millis(session.lease), expires_at.0])?;
+        self.group.hot.forget_sessions();
+        self.run(
+            "UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0 WHERE key = ?1",
+            params![session.key, millis(session.lease), expires_at.0],
+        )?;
         if session.lapsed || session.expires_at <= self.now {
             // Its items were on offer; they no longer are.
+            self.group.hot.clear();
             for sql in [
                 "UPDATE instances SET place = NULL WHERE holder = ?1",
                 "UPDATE tasks SET place = NULL WHERE holder = ?1",
             ] {
-                self.db.prepare_cached(sql)?.execute([session.key])?;
+                self.run(sql, [session.key])?;
             }
         }
         Ok(())
@@ -160,7 +183,7 @@ impl Scope<'_> {
     pub(crate) fn detach(&mut self, id: SessionId) -> Outcome<()> {
         let Some(session) = self.session(id)?.filter(|session| !session.ended) else { return Ok(()) };
         for key in self.held_turns(session.key)? {
-            if let Some(mut instance) = self.instance_at(key)? {
+            if let Some(mut instance) = self.fetch_at(key)? {
                 instance.holder = None;
                 self.store_hold(&mut instance)?;
             }
@@ -186,9 +209,12 @@ impl Scope<'_> {
     /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Outcome<()> {
         let Some(session) = self.session(id)? else { return Ok(()) };
-        self.db
-            .prepare_cached("UPDATE sessions SET ended = 1, expires_at = min(expires_at, ?2) WHERE key = ?1")?
-            .execute(params![session.key, self.now.0])?;
+        self.group.hot.forget_sessions();
+        let now = self.view.now.0;
+        self.run(
+            "UPDATE sessions SET ended = 1, expires_at = min(expires_at, ?2) WHERE key = ?1",
+            params![session.key, now],
+        )?;
         self.lapse(session.key, id)?;
         self.forget_if_gone(session.key)
     }
@@ -209,7 +235,8 @@ impl Scope<'_> {
     }
 
     fn lapse(&mut self, key: i64, id: SessionId) -> Outcome<()> {
-        self.db.prepare_cached("UPDATE sessions SET lapsed = 1 WHERE key = ?1")?.execute([key])?;
+        self.group.hot.forget_sessions();
+        self.run("UPDATE sessions SET lapsed = 1 WHERE key = ?1", [key])?;
         self.hint(Hint::SessionEnded(id));
         for task in self.held_tasks(key)? {
             let withdrawn = self.task_at(task)?.filter(|task| task.withdrawn);
@@ -223,7 +250,7 @@ impl Scope<'_> {
     /// Finds again whether others may take what a session holds.
     pub(super) fn settle_held(&mut self, session: i64) -> Outcome<()> {
         for key in self.held_turns(session)? {
-            if let Some(mut instance) = self.instance_at(key)? {
+            if let Some(mut instance) = self.fetch_at(key)? {
                 self.store_hold(&mut instance)?;
             }
         }
@@ -236,16 +263,14 @@ impl Scope<'_> {
     }
 
     /// Notes that something was taken from a session.
-    pub(super) fn tell_lost(&self, session: i64, item: &[u8]) -> Outcome<()> {
-        self.db
-            .prepare_cached("INSERT INTO lost (session, item) VALUES (?1, ?2)")?
-            .execute(params![session, item])?;
+    pub(super) fn tell_lost(&mut self, session: i64, item: &[u8]) -> Outcome<()> {
+        self.run("INSERT INTO lost (session, item) VALUES (?1, ?2)", params![session, item])?;
         Ok(())
     }
 
     /// Forgets a dead session once nothing is held in its name.
-    pub(super) fn forget_if_gone(&self, key: i64) -> Outcome<()> {
-        let mut gone = self.db.prepare_cached(
+    pub(super) fn forget_if_gone(&mut self, key: i64) -> Outcome<()> {
+        let mut gone = self.view.db.prepare_cached(
             "SELECT 1 FROM sessions WHERE key = ?1 AND ended = 1
                 AND NOT EXISTS (SELECT 1 FROM instances WHERE holder = ?1)
                 AND NOT EXISTS (SELECT 1 FROM tasks WHERE holder = ?1)",
@@ -256,9 +281,9 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn forget_old_sessions(&self) -> Outcome<()> {
+    fn forget_old_sessions(&mut self) -> Outcome<()> {
         let before = self.now.0.saturating_sub(signed(EXPIRED_AGE_MAX.as_millis() as u64));
-        let mut find = self.db.prepare_cached(
+        let mut find = self.view.db.prepare_cached(
             "SELECT key FROM sessions AS s WHERE hub = ?1 AND expires_at < ?2
                 AND NOT EXISTS (SELECT 1 FROM instances WHERE holder = s.key)
                 AND NOT EXISTS (SELECT 1 FROM tasks WHERE holder = s.key)",
@@ -270,9 +295,10 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn remove_session(&self, key: i64) -> Outcome<()> {
-        self.db.prepare_cached("DELETE FROM lost WHERE session = ?1")?.execute([key])?;
-        self.db.prepare_cached("DELETE FROM sessions WHERE key = ?1")?.execute([key])?;
+    fn remove_session(&mut self, key: i64) -> Outcome<()> {
+        self.group.hot.forget_sessions();
+        self.run("DELETE FROM lost WHERE session = ?1", [key])?;
+        self.run("DELETE FROM sessions WHERE key = ?1", [key])?;
         Ok(())
     }
 
@@ -290,7 +316,7 @@ impl Scope<'_> {
 
     /// Puts a session of a dump into its place.
     pub(super) fn load_session(
-        &self,
+        &mut self,
         id: SessionId,
         host: &str,
         (lease, expires_at): (Duration, Timestamp),

@@ -3,13 +3,14 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use dauer_store::{
-    Completion, Delivered, DropReason, Epoch, Hint, Item, MessageId, SessionId, Task, TaskFence, TaskLease,
-    Timestamp,
+    Completion, Delivered, DropReason, Epoch, Hint, Item, MessageId, QueueKey, SessionId, Task, TaskFence,
+    TaskLease, Timestamp,
 };
 
+use super::instance::Instance;
 use super::{Scope, View, signed, unsigned};
-use crate::fail::Outcome;
-use crate::wire::{read_task, write_item, write_task};
+use crate::fail::{Fail, Outcome};
+use crate::wire::{execution, instance_id, kind_of, read_task_body, write_item, write_task_body};
 
 /// A task as it lies in the store.
 #[derive(Debug, Clone)]
@@ -27,11 +28,20 @@ pub(super) struct HeldTask {
     pub(super) place: Option<Timestamp>,
 }
 
-/// The order of the columns is that of [`HeldTask::read`].
-const BY_ID: &str = "SELECT key, epoch, holder, attempts, ready_at, not_before, withdrawn, place, body
-    FROM tasks WHERE instance = ?1 AND task = ?2";
-const BY_KEY: &str = "SELECT key, epoch, holder, attempts, ready_at, not_before, withdrawn, place, body
-    FROM tasks WHERE key = ?1";
+/// A query for tasks. The order of the columns is that of [`HeldTask::read`].
+macro_rules! select_tasks {
+    ($tail:literal) => {
+        concat!(
+            "SELECT t.key, t.epoch, t.holder, t.attempts, t.ready_at, t.not_before, t.withdrawn, t.place, t.body,
+                t.task, t.execution, i.id, q.kind, q.name, q.version
+             FROM tasks AS t JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue ",
+            $tail
+        )
+    };
+}
+
+const BY_ID: &str = select_tasks!("WHERE t.instance = ?1 AND t.task = ?2");
+const BY_KEY: &str = select_tasks!("WHERE t.key = ?1");
 
 impl HeldTask {
     pub(super) fn new(task: Task, ready_at: Timestamp) -> Self {
@@ -49,6 +59,12 @@ impl HeldTask {
     }
 
     fn read(row: &Row<'_>) -> Outcome<Self> {
+        let version = row.get_ref(14)?.as_str().unwrap_or_default();
+        let name = row.get_ref(13)?.as_str().unwrap_or_default();
+        let queue = QueueKey::new(kind_of(row.get(12)?)?, name, version.strip_prefix('='));
+        let run = execution(row.get_ref(10)?.as_blob().unwrap_or_default())?;
+        let instance = instance_id(row.get_ref(11)?.as_str().unwrap_or_default())?;
+        let body = row.get_ref(8)?.as_blob().unwrap_or_default();
         Ok(Self {
             key: row.get(0)?,
             epoch: Epoch(unsigned(row.get(1)?)),
@@ -58,7 +74,7 @@ impl HeldTask {
             not_before: Timestamp(row.get(5)?),
             withdrawn: row.get(6)?,
             place: row.get::<_, Option<i64>>(7)?.map(Timestamp),
-            task: read_task(&row.get::<_, Vec<u8>>(8)?)?,
+            task: read_task_body(body, (MessageId(row.get(9)?), instance), (run, queue))?,
         })
     }
 
@@ -96,17 +112,6 @@ impl View<'_> {
         }
         Ok(tasks)
     }
-
-    /// The task that a fence names, and the key of its instance.
-    pub(super) fn fenced_task(&self, fence: &TaskFence) -> Outcome<Option<HeldTask>> {
-        let mut find = self.db.prepare_cached("SELECT key FROM instances WHERE hub = ?1 AND id = ?2")?;
-        let instance: Option<i64> =
-            find.query_row(params![self.hub, fence.instance.as_str()], |row| row.get(0)).optional()?;
-        match instance {
-            Some(instance) => self.task(instance, fence.task),
-            None => Ok(None),
-        }
-    }
 }
 
 impl Scope<'_> {
@@ -117,70 +122,67 @@ impl Scope<'_> {
         task: Task,
         taker: Option<i64>,
     ) -> Outcome<Option<HeldTask>> {
-        let mut find = self.db.prepare_cached("SELECT 1 FROM tasks WHERE instance = ?1 AND task = ?2")?;
-        if find.exists(params![instance, task.id.0])? {
-            return Ok(None);
-        }
         let mut held = HeldTask::new(task, self.now);
         if let Some(session) = taker {
             held.epoch = held.epoch.next();
             held.holder = Some(session);
         }
-        self.add_task(instance, &mut held)?;
-        Ok(Some(held))
+        Ok(self.add_task(instance, &mut held)?.then_some(held))
     }
 
-    /// Adds a row.
-    pub(super) fn add_task(&mut self, instance: i64, held: &mut HeldTask) -> Outcome<()> {
+    /// Adds a row; whether it was not there.
+    pub(super) fn add_task(&mut self, instance: i64, held: &mut HeldTask) -> Outcome<bool> {
         let queue = self.queue_key(&held.task.queue)?;
         self.settle_task(held)?;
-        let mut add = self.db.prepare_cached(
+        let hub = self.view.hub;
+        let added = self.run(
             "INSERT INTO tasks (hub, instance, task, execution, queue, epoch, holder, attempts, ready_at,
                 not_before, withdrawn, place, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
+            params![
+                hub,
+                instance,
+                held.task.id.0,
+                held.task.execution.0.to_be_bytes(),
+                queue,
+                signed(held.epoch.0),
+                held.holder,
+                held.attempts,
+                held.ready_at.0,
+                held.not_before.0,
+                held.withdrawn,
+                held.place.map(|time| time.0),
+                write_task_body(&held.task),
+            ],
         )?;
-        add.execute(params![
-            self.hub,
-            instance,
-            held.task.id.0,
-            held.task.execution.0.to_be_bytes(),
-            queue,
-            signed(held.epoch.0),
-            held.holder,
-            held.attempts,
-            held.ready_at.0,
-            held.not_before.0,
-            held.withdrawn,
-            held.place.map(|time| time.0),
-            write_task(&held.task),
-        ])?;
         held.key = self.db.last_insert_rowid();
-        Ok(())
+        Ok(added > 0)
     }
 
     /// Writes what may change of a task.
     pub(super) fn store_task(&mut self, held: &mut HeldTask) -> Outcome<()> {
         self.settle_task(held)?;
-        let mut change = self.db.prepare_cached(
+        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.task.id);
+        self.run(
             "UPDATE tasks SET epoch = ?2, holder = ?3, attempts = ?4, not_before = ?5, withdrawn = ?6, place = ?7
              WHERE key = ?1",
+            params![
+                held.key,
+                signed(held.epoch.0),
+                held.holder,
+                held.attempts,
+                held.not_before.0,
+                held.withdrawn,
+                held.place.map(|time| time.0),
+            ],
         )?;
-        change.execute(params![
-            held.key,
-            signed(held.epoch.0),
-            held.holder,
-            held.attempts,
-            held.not_before.0,
-            held.withdrawn,
-            held.place.map(|time| time.0),
-        ])?;
         Ok(())
     }
 
     fn settle_task(&mut self, held: &mut HeldTask) -> Outcome<()> {
         let free = match held.holder {
             None => true,
-            Some(session) => !self.is_live(session)?,
+            Some(session) => !self.lives(session)?,
         };
         let place = (free && !held.withdrawn).then(|| held.ready_at.max(held.not_before));
         if place != held.place && place.is_some_and(|place| place <= self.now) {
@@ -195,42 +197,71 @@ impl Scope<'_> {
     pub(super) fn take_task_from_holder(&mut self, held: &mut HeldTask) -> Outcome<()> {
         let Some(session) = held.holder.take() else { return Ok(()) };
         self.tell_lost(session, &write_item(&Item::Task(held.fence())))?;
-        self.db.prepare_cached("UPDATE tasks SET holder = NULL WHERE key = ?1")?.execute([held.key])?;
+        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.task.id);
+        self.run("UPDATE tasks SET holder = NULL WHERE key = ?1", [held.key])?;
         self.forget_if_gone(session)
     }
 
     /// Answers a task. What is no longer held is dropped, which is no error.
-    pub(crate) fn complete(&mut self, session: SessionId, completion: Completion) -> Outcome<Delivered> {
+    pub(crate) fn complete(&mut self, session: SessionId, completion: &Completion) -> Outcome<Delivered> {
         self.check_message(&completion.answer)?;
         self.touch()?;
         let Completion { fence, answer } = completion;
-        let acting = self.session(session)?.filter(|session| !session.ended);
-        let held = self.fenced_task(&fence)?;
-        let held = held
-            .filter(|task| acting.as_ref().is_some_and(|session| task.is_held_by(session.key, fence.epoch)));
+        let actor = match self.actor(session) {
+            Ok((key, _)) => Some(key),
+            Err(Fail::Refused(_)) => None,
+            Err(broken) => return Err(broken),
+        };
+        let Some(mut instance) = self.fetch(&fence.instance)? else {
+            return self.drop_message(DropReason::NotHeld);
+        };
+        let held = match instance.tasks.remove(&fence.task) {
+            Some(task) => Some(task),
+            None => self.task(instance.key, fence.task)?,
+        };
+        let held = held.filter(|task| actor.is_some_and(|session| task.is_held_by(session, fence.epoch)));
         let Some(held) = held else { return self.drop_message(DropReason::NotHeld) };
-        self.remove_task(held.key)?;
+        self.remove_task(&held)?;
         if held.withdrawn {
             return self.drop_message(DropReason::Withdrawn);
         }
-        self.deliver(answer)
+        if answer.to == instance.id {
+            return self.deliver_and_store(instance, answer.clone());
+        }
+        self.deliver(answer.clone())
     }
 
-    pub(super) fn remove_task_of(&self, instance: i64, id: MessageId) -> Outcome<()> {
-        self.db
-            .prepare_cached("DELETE FROM tasks WHERE instance = ?1 AND task = ?2")?
-            .execute(params![instance, id.0])?;
+    /// Removes a task of an instance at hand.
+    pub(super) fn remove_task_of(&mut self, instance: &mut Instance, id: MessageId) -> Outcome<()> {
+        match instance.tasks.remove(&id) {
+            Some(task) => self.run("DELETE FROM tasks WHERE key = ?1", [task.key])?,
+            None => {
+                self.run("DELETE FROM tasks WHERE instance = ?1 AND task = ?2", params![instance.key, id.0])?
+            }
+        };
         Ok(())
     }
 
-    fn remove_task(&self, key: i64) -> Outcome<()> {
-        self.db.prepare_cached("DELETE FROM tasks WHERE key = ?1")?.execute([key])?;
+    fn remove_task(&mut self, held: &HeldTask) -> Outcome<()> {
+        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.task.id);
+        self.run("DELETE FROM tasks WHERE key = ?1", [held.key])?;
         Ok(())
+    }
+
+    /// The task that a fence names.
+    pub(super) fn fenced_task(&self, fence: &TaskFence) -> Outcome<Option<HeldTask>> {
+        let mut find = self.db.prepare_cached("SELECT key FROM instances WHERE hub = ?1 AND id = ?2")?;
+        let instance: Option<i64> =
+            find.query_row(params![self.hub, fence.instance.as_str()], |row| row.get(0)).optional()?;
+        match instance {
+            Some(instance) => self.task(instance, fence.task),
+            None => Ok(None),
+        }
     }
 
     /// Removes a task that nobody will answer any more.
     pub(super) fn discard_task(&mut self, held: &HeldTask) -> Outcome<()> {
-        self.remove_task(held.key)?;
+        self.remove_task(held)?;
         self.count_dropped(DropReason::Withdrawn, 1)?;
         match held.holder {
             Some(session) => self.forget_if_gone(session),

@@ -11,7 +11,7 @@ use crate::fail::Outcome;
 impl Scope<'_> {
     /// Wins tasks for a session.
     pub(crate) fn claim_tasks(&mut self, session: SessionId, want: &Want) -> Outcome<Won<TaskLease>> {
-        let session = self.claiming(session)?;
+        let session = self.claimer(session)?;
         self.touch()?;
         self.sweep()?;
         let mut won = Won::nothing(session);
@@ -27,7 +27,7 @@ impl Scope<'_> {
             let Some(task) = scope.task_at(key)? else { return Ok(Take::Passed) };
             let free = match task.holder {
                 None => true,
-                Some(holder) => holder != session && !scope.is_live(holder)?,
+                Some(holder) => holder != session && !scope.lives(holder)?,
             };
             if free { scope.win_task(want, task, &mut won) } else { Ok(Take::Passed) }
         })?;

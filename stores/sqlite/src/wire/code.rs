@@ -33,7 +33,7 @@ pub(crate) fn status_code(status: Status) -> u32 {
     }
 }
 
-pub(super) fn status_of(code: u32) -> Read<Status> {
+pub(crate) fn status_of(code: u32) -> Read<Status> {
     Ok(match code {
         1 => Status::Pending,
         2 => Status::Running,

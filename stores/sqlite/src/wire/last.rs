@@ -21,12 +21,12 @@ pub(crate) struct LastCommit {
     pub(crate) taken: Vec<MessageId>,
 }
 
+/// The revision it carried is the one before the row's. The execution is the row's, unless it says otherwise: after a
+/// commit that put the next run in place.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireLast {
     #[prost(bytes = "vec", tag = "1")]
     execution: Vec<u8>,
-    #[prost(uint64, tag = "2")]
-    revision: u64,
     #[prost(uint64, tag = "3")]
     epoch: u64,
     #[prost(int64, optional, tag = "4")]
@@ -38,10 +38,12 @@ struct WireLast {
 }
 
 impl LastCommit {
-    pub(crate) fn write(&self) -> Vec<u8> {
+    /// As it lies in a row with that execution.
+    pub(crate) fn write(&self, current: ExecutionId) -> Vec<u8> {
+        let execution =
+            if self.execution == current { Vec::new() } else { self.execution.0.to_be_bytes().to_vec() };
         seal(&WireLast {
-            execution: self.execution.0.to_be_bytes().to_vec(),
-            revision: self.revision.0,
+            execution,
             epoch: self.epoch.0,
             by: self.by,
             amendment: self.amendment.map(|digest| digest.to_vec()),
@@ -49,11 +51,13 @@ impl LastCommit {
         })
     }
 
-    pub(crate) fn read(bytes: &[u8]) -> Read<Self> {
+    /// Out of a row with that execution and revision.
+    pub(crate) fn read(bytes: &[u8], current: ExecutionId, revision: Revision) -> Read<Self> {
         let wire: WireLast = unseal(bytes)?;
+        let carried = if wire.execution.is_empty() { current } else { execution(&wire.execution)? };
         Ok(Self {
-            execution: execution(&wire.execution)?,
-            revision: Revision(wire.revision),
+            execution: carried,
+            revision: Revision(revision.0.saturating_sub(1)),
             epoch: Epoch(wire.epoch),
             by: wire.by,
             amendment: wire.amendment.and_then(|digest| digest.try_into().ok()),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{
-    Class, Control, Encoded, Epoch, Fence, Item, Message, Origin, Over, Revision, Start, Task, TaskFence,
-    Timestamp,
+    Class, Control, Encoded, Epoch, ExecutionId, Fence, InstanceId, Item, Message, MessageId, Origin, Over,
+    QueueKey, Revision, Start, Task, TaskFence, Timestamp,
 };
 
 use super::record::{WireQueue, WireRecord, from_wire, queue_from_wire, queue_to_wire, to_wire};
@@ -73,6 +73,17 @@ struct WireTask {
     #[prost(btree_map = "string, string", tag = "6")]
     tags: BTreeMap<String, String>,
     #[prost(bytes = "bytes", tag = "7")]
+    event: Bytes,
+}
+
+/// What the row of a task does not have in columns.
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireTaskBody {
+    #[prost(int32, tag = "1")]
+    event_id: i32,
+    #[prost(btree_map = "string, string", tag = "2")]
+    tags: BTreeMap<String, String>,
+    #[prost(bytes = "bytes", tag = "3")]
     event: Bytes,
 }
 
@@ -205,6 +216,25 @@ pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
         tags: wire.tags,
         event: Encoded::from_stored(wire.event),
     })
+}
+
+pub(crate) fn write_task_body(task: &Task) -> Vec<u8> {
+    seal(&WireTaskBody {
+        event_id: task.event_id,
+        tags: task.tags.clone(),
+        event: task.event.stored().clone(),
+    })
+}
+
+/// The task of a row: its body, and what is in columns.
+pub(crate) fn read_task_body(
+    bytes: &[u8],
+    (id, instance): (MessageId, InstanceId),
+    (execution, queue): (ExecutionId, QueueKey),
+) -> Read<Task> {
+    let wire: WireTaskBody = unseal(bytes)?;
+    let (event_id, tags, event) = (wire.event_id, wire.tags, Encoded::from_stored(wire.event));
+    Ok(Task { id, instance, execution, event_id, queue, tags, event })
 }
 
 pub(crate) fn write_item(item: &Item) -> Vec<u8> {

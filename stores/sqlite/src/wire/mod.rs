@@ -13,13 +13,17 @@ use std::sync::Arc;
 
 use dauer_store::{ExecutionId, InstanceId, MessageId};
 
-pub(crate) use code::{kind_code, kind_of, reason_code, reason_of, status_code};
+pub(crate) use code::{kind_code, kind_of, reason_code, reason_of, status_code, status_of};
 pub(crate) use last::{LastCommit, digest};
 pub(crate) use message::{
     CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
-    read_item, read_message, read_task, write_item, write_message, write_task,
+    read_item, read_message, read_task, read_task_body, write_item, write_message, write_task,
+    write_task_body,
 };
-pub(crate) use record::{read_record, write_record};
+pub(crate) use record::{
+    hold_code, read_base, read_details, read_record, same_base, same_details, write_base, write_details,
+    write_record,
+};
 pub(crate) use trail::{read_trail, write_trail};
 
 /// The format byte of every blob that this crate writes.

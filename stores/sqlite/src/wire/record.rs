@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{
-    Encoded, EntityRecord, Hold, Lock, Parent, Payload, QueueKey, Record, Revision, Times, Timestamp, Trouble,
+    Encoded, EntityRecord, Hold, InstanceId, Lock, Parent, Payload, QueueKey, Record, Revision, Times,
+    Timestamp, Trouble,
 };
 
 use super::code::{kind_code, kind_of, status_code, status_of, trouble_code, trouble_of};
@@ -121,6 +122,152 @@ pub(crate) fn read_record(bytes: &[u8]) -> Read<Record> {
     from_wire(unseal(bytes)?)
 }
 
+/// What of a record stays for a whole run.
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireBase {
+    #[prost(bytes = "vec", tag = "1")]
+    start: Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    parent: Option<WireParent>,
+    #[prost(btree_map = "string, string", tag = "3")]
+    tags: BTreeMap<String, String>,
+    #[prost(int64, optional, tag = "4")]
+    scheduled: Option<i64>,
+}
+
+/// What of a record changes seldom and may be large.
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireDetails {
+    #[prost(string, optional, tag = "1")]
+    hold_from: Option<String>,
+    #[prost(message, optional, tag = "2")]
+    trouble: Option<WireTrouble>,
+    #[prost(string, optional, tag = "3")]
+    custom_status: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    output: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    failure: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    trace: Option<Bytes>,
+    #[prost(message, optional, tag = "7")]
+    entity: Option<WireEntity>,
+}
+
+/// Whether two records have the same [`write_base`].
+pub(crate) fn same_base(a: &Record, b: &Record) -> bool {
+    a.start == b.start && a.parent == b.parent && a.tags == b.tags && a.times.scheduled == b.times.scheduled
+}
+
+pub(crate) fn write_base(record: &Record) -> Vec<u8> {
+    seal(&WireBase {
+        start: record.start.0.to_vec(),
+        parent: record.parent.as_ref().map(parent_to_wire),
+        tags: record.tags.clone(),
+        scheduled: record.times.scheduled.map(|time| time.0),
+    })
+}
+
+/// Reads it into a record.
+pub(crate) fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
+    let wire: WireBase = unseal(bytes)?;
+    record.start = message_id(&wire.start)?;
+    record.parent = wire.parent.map(parent_from_wire).transpose()?;
+    record.tags = wire.tags;
+    record.times.scheduled = wire.scheduled.map(Timestamp);
+    Ok(())
+}
+
+/// Whether two records have the same [`write_details`].
+pub(crate) fn same_details(a: &Record, b: &Record) -> bool {
+    owner_of(&a.hold) == owner_of(&b.hold)
+        && a.trouble == b.trouble
+        && a.custom_status == b.custom_status
+        && a.output == b.output
+        && a.failure == b.failure
+        && a.trace == b.trace
+        && a.entity == b.entity
+}
+
+/// Nothing when there is nothing to say.
+pub(crate) fn write_details(record: &Record) -> Option<Vec<u8>> {
+    let details = WireDetails {
+        hold_from: owner_of(&record.hold).map(ToString::to_string),
+        trouble: record.trouble.as_ref().map(trouble_to_wire),
+        custom_status: text(&record.custom_status),
+        output: text(&record.output),
+        failure: blob(&record.failure),
+        trace: blob(&record.trace),
+        entity: record.entity.as_ref().map(entity_to_wire),
+    };
+    (details != WireDetails::default()).then(|| seal(&details))
+}
+
+/// Reads them into a record; the hold has a code of its own, beside its owner.
+pub(crate) fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Read<()> {
+    let wire: WireDetails = bytes.map(unseal).transpose()?.unwrap_or_default();
+    record.hold = hold_of(hold, wire.hold_from)?;
+    record.trouble = wire.trouble.map(trouble_from_wire).transpose()?;
+    record.custom_status = wire.custom_status.map(Payload::from);
+    record.output = wire.output.map(Payload::from);
+    record.failure = wire.failure.map(Encoded::from_stored);
+    record.trace = wire.trace.map(Encoded::from_stored);
+    record.entity = wire.entity.map(entity_from_wire).transpose()?;
+    Ok(())
+}
+
+fn owner_of(hold: &Hold) -> Option<&InstanceId> {
+    match hold {
+        Hold::From(owner) => Some(owner),
+        Hold::Open | Hold::Control | Hold::Ended => None,
+    }
+}
+
+/// The number of a hold.
+pub(crate) fn hold_code(hold: &Hold) -> u32 {
+    match hold {
+        Hold::Open => 1,
+        Hold::Control => 2,
+        Hold::From(_) => 3,
+        Hold::Ended => 4,
+    }
+}
+
+fn hold_of(code: u32, owner: Option<String>) -> Read<Hold> {
+    match (code, owner) {
+        (1, None) => Ok(Hold::Open),
+        (2, None) => Ok(Hold::Control),
+        (3, Some(owner)) => Ok(Hold::From(instance_id(owner)?)),
+        (4, None) => Ok(Hold::Ended),
+        _ => Err(Unreadable::of("a hold")),
+    }
+}
+
+fn text(payload: &Option<Payload>) -> Option<String> {
+    payload.as_ref().map(|payload| payload.as_str().to_owned())
+}
+
+fn blob(blob: &Option<Encoded>) -> Option<Bytes> {
+    blob.as_ref().map(|blob| blob.stored().clone())
+}
+
+fn trouble_to_wire(trouble: &Trouble) -> WireTrouble {
+    WireTrouble {
+        kind: trouble_code(trouble.kind),
+        reason: trouble.reason.clone(),
+        since: trouble.since.0,
+        attempts: trouble.attempts,
+    }
+}
+
+fn parent_to_wire(parent: &Parent) -> WireParent {
+    WireParent {
+        instance: parent.instance.to_string(),
+        execution: parent.execution.0.to_be_bytes().to_vec(),
+        event_id: parent.event_id,
+    }
+}
+
 pub(super) fn queue_to_wire(queue: &QueueKey) -> WireQueue {
     WireQueue {
         kind: kind_code(queue.kind),
@@ -139,22 +286,14 @@ pub(super) fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
 }
 
 pub(super) fn to_wire(record: &Record) -> WireRecord {
-    let (hold, hold_from) = match &record.hold {
-        Hold::Open => (1, None),
-        Hold::Control => (2, None),
-        Hold::From(owner) => (3, Some(owner.to_string())),
-        Hold::Ended => (4, None),
-    };
-    let text = |payload: &Option<Payload>| payload.as_ref().map(|payload| payload.as_str().to_owned());
-    let blob = |blob: &Option<Encoded>| blob.as_ref().map(|blob| blob.stored().clone());
     WireRecord {
         queue: Some(queue_to_wire(&record.queue)),
         execution: record.execution.0.to_be_bytes().to_vec(),
         generation: record.generation,
         revision: record.revision.0,
         status: status_code(record.status),
-        hold,
-        hold_from,
+        hold: hold_code(&record.hold),
+        hold_from: owner_of(&record.hold).map(ToString::to_string),
         created: record.times.created.0,
         updated: record.times.updated.0,
         scheduled: record.times.scheduled.map(|time| time.0),
@@ -162,18 +301,9 @@ pub(super) fn to_wire(record: &Record) -> WireRecord {
         history_len: record.history_len,
         history_bytes: record.history_bytes,
         attempts: record.attempts,
-        trouble: record.trouble.as_ref().map(|trouble| WireTrouble {
-            kind: trouble_code(trouble.kind),
-            reason: trouble.reason.clone(),
-            since: trouble.since.0,
-            attempts: trouble.attempts,
-        }),
+        trouble: record.trouble.as_ref().map(trouble_to_wire),
         start: record.start.0.to_vec(),
-        parent: record.parent.as_ref().map(|parent| WireParent {
-            instance: parent.instance.to_string(),
-            execution: parent.execution.0.to_be_bytes().to_vec(),
-            event_id: parent.event_id,
-        }),
+        parent: record.parent.as_ref().map(parent_to_wire),
         tags: record.tags.clone(),
         custom_status: text(&record.custom_status),
         output: text(&record.output),
@@ -196,13 +326,7 @@ fn entity_to_wire(entity: &EntityRecord) -> WireEntity {
 }
 
 pub(super) fn from_wire(wire: WireRecord) -> Read<Record> {
-    let hold = match (wire.hold, wire.hold_from) {
-        (1, None) => Hold::Open,
-        (2, None) => Hold::Control,
-        (3, Some(owner)) => Hold::From(instance_id(owner)?),
-        (4, None) => Hold::Ended,
-        _ => return Err(Unreadable::of("a hold")),
-    };
+    let hold = hold_of(wire.hold, wire.hold_from)?;
     Ok(Record {
         queue: queue_from_wire(wire.queue)?,
         execution: execution(&wire.execution)?,

@@ -1,0 +1,76 @@
+//! What a handle has done, for whoever asks.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dauer_store::Effort;
+
+use crate::options::Durability;
+
+/// What beginning the log anew costs: the log is made durable, its pages move into the file, which is made durable too,
+/// and so is the new beginning.
+const RESTART_SYNCS: u64 = 3;
+
+/// Counted by the writer, read by anyone.
+pub(crate) struct Tally {
+    log: PathBuf,
+    /// Whether every commit is made durable at once.
+    synced: bool,
+    /// How often the log had begun anew when the file was opened.
+    restarts_before: u32,
+    commits: AtomicU64,
+    turns: AtomicU64,
+    statements: AtomicU64,
+    rows: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn new(database: &Path, durability: Durability) -> Self {
+        let mut log = database.as_os_str().to_owned();
+        log.push("-wal");
+        let log = PathBuf::from(log);
+        Self {
+            restarts_before: restarts(&log),
+            log,
+            synced: durability == Durability::Full,
+            commits: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            statements: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn add(&self, effort: &Effort) {
+        for (sum, more) in [
+            (&self.commits, effort.commits),
+            (&self.turns, effort.turns),
+            (&self.statements, effort.statements),
+            (&self.rows, effort.rows),
+        ] {
+            sum.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn read(&self) -> Effort {
+        let load = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        let commits = load(&self.commits);
+        let restarted = u64::from(restarts(&self.log).saturating_sub(self.restarts_before));
+        Effort {
+            commits,
+            turns: load(&self.turns),
+            statements: load(&self.statements),
+            rows: load(&self.rows),
+            syncs: if self.synced { commits } else { 0 } + RESTART_SYNCS * restarted,
+        }
+    }
+}
+
+/// How often the log has begun anew: a number in its head. SQLite puts no locks on the log itself, so that it may be
+/// opened beside it. What cannot be read counts as nothing; it is a figure, not a fact that anything depends on.
+fn restarts(log: &Path) -> u32 {
+    let mut head = [0; 16];
+    let read = File::open(log).and_then(|mut log| log.read_exact(&mut head));
+    read.map_or(0, |()| u32::from_be_bytes([head[12], head[13], head[14], head[15]]))
+}

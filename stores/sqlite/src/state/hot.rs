@@ -1,0 +1,82 @@
+//! What the writer holds in memory of the file, so that one process writes and hardly reads.
+//!
+//! All of it is as the last transaction of this writer left it. It is forgotten when another connection has written
+//! (`PRAGMA data_version`, looked at inside every transaction), and when a transaction did not happen: so whatever is
+//! here is in the file, under the same epoch and revision. An instance is taken out for an operation and put back only
+//! when that has written it, so that an operation that stops half-way leaves nothing wrong behind.
+
+use std::collections::BTreeMap;
+
+use dauer_store::{InstanceId, MessageId, SessionId, Timestamp};
+
+use super::instance::Instance;
+use super::sessions::Session;
+
+/// Instances in memory. What runs at the same time is far less; each takes one or two kilobytes.
+const INSTANCES_MAX: usize = 8_192;
+
+/// The rows of the last transaction.
+#[derive(Default)]
+pub(crate) struct Hot {
+    clock: u64,
+    instances: BTreeMap<(i64, InstanceId), (u64, Instance)>,
+    /// By age: the least recently used goes first.
+    ages: BTreeMap<u64, (i64, InstanceId)>,
+    /// With their hubs.
+    sessions: Vec<(i64, Session)>,
+}
+
+impl Hot {
+    /// Takes an instance out.
+    pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Instance> {
+        let (age, instance) = self.instances.remove(&(hub, id.clone()))?;
+        self.ages.remove(&age);
+        Some(instance)
+    }
+
+    /// Holds an instance that is as in the file.
+    pub(super) fn put(&mut self, hub: i64, instance: Instance) {
+        if self.instances.len() >= INSTANCES_MAX
+            && let Some((_, oldest)) = self.ages.pop_first()
+        {
+            self.instances.remove(&oldest);
+        }
+        self.clock += 1;
+        let key = (hub, instance.id.clone());
+        self.ages.insert(self.clock, key.clone());
+        if let Some((age, _)) = self.instances.insert(key, (self.clock, instance)) {
+            self.ages.remove(&age);
+        }
+    }
+
+    /// A task has changed other than by a commit of its instance.
+    pub(super) fn forget_task(&mut self, hub: i64, instance: &InstanceId, task: MessageId) {
+        if let Some((_, instance)) = self.instances.get_mut(&(hub, instance.clone())) {
+            instance.tasks.remove(&task);
+        }
+    }
+
+    pub(super) fn session(&self, hub: i64, id: SessionId) -> Option<&Session> {
+        self.sessions.iter().find(|(of, session)| *of == hub && session.id == id).map(|(_, session)| session)
+    }
+
+    /// Whether a session lives, if it is known here.
+    pub(super) fn lives(&self, key: i64, now: Timestamp) -> Option<bool> {
+        let session = self.sessions.iter().find(|(_, session)| session.key == key);
+        session.map(|(_, session)| !session.ended && session.expires_at > now)
+    }
+
+    pub(super) fn put_session(&mut self, hub: i64, session: Session) {
+        self.sessions.push((hub, session));
+    }
+
+    /// A session has changed.
+    pub(super) fn forget_sessions(&mut self) {
+        self.sessions.clear();
+    }
+
+    /// The file may be other than this.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,173 @@
+//! Changing the waiting messages of one instance, in the file and in what is known of it in memory.
+
+use rusqlite::params;
+
+use dauer_store::{Class, ExecutionId, Message, MessageId};
+
+use super::Scope;
+use super::inbox::{DELAYED, KNOWN_MAX, PLAIN, PROLOGUE, Waiting, is_remembered};
+use super::instance::{Grip, Instance};
+use crate::fail::Outcome;
+use crate::wire::{CLASS_REWIND, CLASS_START, class_code, write_message};
+
+impl Scope<'_> {
+    /// Finds again when an instance is ready, after messages went or the hold changed.
+    pub(super) fn refresh(&mut self, instance: &mut Instance) -> Outcome<()> {
+        instance.ready_at = self.earliest(instance)?;
+        Ok(())
+    }
+
+    /// A message arrives: the instance becomes ready earlier by it, never later. A time that has passed is the time of
+    /// arrival: senders' clocks must not decide who waits longest.
+    pub(super) fn arrive(&mut self, instance: &mut Instance, message: &mut Message) -> Outcome<()> {
+        message.visible_at = message.visible_at.max(self.now);
+        if !self.admission(instance)?.admits(message) {
+            return Ok(());
+        }
+        let visible_at = message.visible_at;
+        let earliest = instance.ready_at.map_or(visible_at, |ready| ready.min(visible_at));
+        instance.ready_at = Some(earliest);
+        let idle = instance.holder.is_some_and(|held| held.grip == Grip::Idle);
+        if idle && earliest <= self.now {
+            self.hint(dauer_store::Hint::Ready(instance.record.queue.kind));
+        }
+        Ok(())
+    }
+
+    /// Puts an accepted message into the inbox; the caller stores the instance.
+    pub(super) fn put(&mut self, instance: &mut Instance, mut message: Message) -> Outcome<()> {
+        self.arrive(instance, &mut message)?;
+        self.put_arrived(instance, message)
+    }
+
+    /// Adds the row of a message that has arrived.
+    pub(super) fn put_arrived(&mut self, instance: &mut Instance, message: Message) -> Outcome<()> {
+        let kind = if message.visible_at > self.now { DELAYED } else { PLAIN };
+        let position = message.visible_at.0;
+        self.insert_message(instance, (kind, position), message)
+    }
+
+    /// Adds a row at a position of one's own choice.
+    fn insert_message(
+        &mut self,
+        instance: &mut Instance,
+        (kind, position): (i64, i64),
+        message: Message,
+    ) -> Outcome<()> {
+        self.run(
+            "INSERT INTO inbox (instance, kind, message, position, visible, class, sender, execution, bytes, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            params![
+                instance.key,
+                kind,
+                message.id.0,
+                position,
+                message.visible_at.0,
+                class_code(&message.class),
+                message.origin.sender().map(|sender| sender.as_str()),
+                message.execution.map(|execution| execution.0.to_be_bytes()),
+                super::signed(message.event.len() as u64),
+                write_message(&message),
+            ],
+        )?;
+        let key = self.db.last_insert_rowid();
+        if let Some(inbox) = &mut instance.inbox {
+            let waiting = Waiting { key, kind, position, message };
+            let at = inbox.partition_point(|other| other.place() < waiting.place());
+            inbox.insert(at, waiting);
+        }
+        if instance.inbox.as_ref().is_some_and(|inbox| inbox.len() > KNOWN_MAX) {
+            instance.inbox = None;
+        }
+        Ok(())
+    }
+
+    /// Adds a message behind all others: for loading, in the order of the dump.
+    pub(super) fn append_message(&mut self, instance: &mut Instance, message: Message) -> Outcome<()> {
+        let mut last = self
+            .view
+            .db
+            .prepare_cached("SELECT max(position) FROM inbox WHERE instance = ?1 AND kind IN (1, 2)")?;
+        let last: Option<i64> = last.query_row([instance.key], |row| row.get(0))?;
+        let position = message.visible_at.0.max(last.unwrap_or(i64::MIN));
+        let kind = if position > self.now.0 { DELAYED } else { PLAIN };
+        self.insert_message(instance, (kind, position), message)
+    }
+
+    /// Takes one message out; answers whether it was there and its id is to be remembered.
+    pub(super) fn take_message(&mut self, instance: &mut Instance, id: MessageId) -> Outcome<bool> {
+        let Some(inbox) = &mut instance.inbox else { return self.take_unknown(instance.key, id) };
+        let Some(at) = inbox.iter().position(|waiting| waiting.message.id == id) else { return Ok(false) };
+        let Waiting { key, message, .. } = inbox.remove(at);
+        self.run("DELETE FROM inbox WHERE key = ?1", [key])?;
+        Ok(is_remembered(&message))
+    }
+
+    /// The same where the inbox is not known.
+    fn take_unknown(&mut self, instance: i64, id: MessageId) -> Outcome<bool> {
+        let mut take = self.view.db.prepare_cached(
+            "DELETE FROM inbox WHERE instance = ?1 AND kind IN (0, 1, 2) AND message = ?2 RETURNING body",
+        )?;
+        let mut rows = take.query(params![instance, id.0])?;
+        let mut remembered = false;
+        while let Some(row) = rows.next()? {
+            let message = crate::wire::read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?;
+            remembered = is_remembered(&message);
+        }
+        Ok(remembered)
+    }
+
+    /// Puts messages before those that are left of the prologue.
+    pub(super) fn renew_prologue(&mut self, instance: &mut Instance, prologue: &[Message]) -> Outcome<()> {
+        if prologue.is_empty() {
+            return Ok(());
+        }
+        let added = super::signed(prologue.len() as u64);
+        // What moves is read again when it is needed.
+        instance.inbox = None;
+        self.run(
+            "UPDATE inbox SET position = position + ?2 WHERE instance = ?1 AND kind = 0",
+            params![instance.key, added],
+        )?;
+        for (position, message) in (0..).zip(prologue) {
+            // Named anew, it stands where it is named.
+            self.take_message(instance, message.id)?;
+            self.insert_message(instance, (PROLOGUE, position), message.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Takes out of the inbox all messages that are for a run other than `execution`; answers how many.
+    pub(super) fn drop_other_executions(
+        &mut self,
+        instance: &mut Instance,
+        execution: ExecutionId,
+    ) -> Outcome<u64> {
+        let stays = |waiting: &Waiting| {
+            waiting.kind == PROLOGUE || waiting.message.execution.is_none_or(|other| other == execution)
+        };
+        if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(stays)) {
+            return Ok(0);
+        }
+        instance.inbox = None;
+        let dropped = self.run(
+            "DELETE FROM inbox WHERE instance = ?1 AND kind IN (1, 2) AND execution IS NOT NULL AND execution <> ?2",
+            params![instance.key, execution.0.to_be_bytes()],
+        )?;
+        Ok(dropped as u64)
+    }
+
+    /// Takes out all messages that an ended instance does not keep; answers how many.
+    pub(super) fn drop_all_but_starts(&mut self, instance: &mut Instance) -> Outcome<u64> {
+        let stays = |waiting: &Waiting| matches!(waiting.message.class, Class::Start(_) | Class::Rewind(_));
+        if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(stays)) {
+            return Ok(0);
+        }
+        instance.inbox = None;
+        let dropped = self.run(
+            "DELETE FROM inbox WHERE instance = ?1 AND class NOT IN (?2, ?3)",
+            params![instance.key, CLASS_START, CLASS_REWIND],
+        )?;
+        Ok(dropped as u64)
+    }
+}

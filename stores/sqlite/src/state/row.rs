@@ -1,0 +1,292 @@
+//! Writing the row of an instance: as few columns and indexes as have changed.
+
+use rusqlite::params;
+
+use dauer_store::{Hint, Item, Record, Tags, Timestamp};
+
+use super::instance::{Grip, Held, Instance, Placement};
+use super::{Scope, signed};
+use crate::fail::Outcome;
+use crate::wire::{hold_code, same_base, same_details, status_code, write_base, write_details, write_item};
+
+/// What a turn always changes; the rest of the columns is added where it has changed. Numbered so that the last is
+/// always there, and the same values can be bound to all of them.
+macro_rules! update_turn {
+    ($more:literal) => {
+        concat!(
+            "UPDATE instances SET epoch = ?1, not_before = ?2, execution = ?3, generation = ?4, revision = ?5,
+                status = ?6, hold = ?7, stalled = ?8, attempts = ?9, updated = ?10, history_len = ?11,
+                history_bytes = ?12, remembered = ?13, last = ?14",
+            $more,
+            " WHERE key = ?24"
+        )
+    };
+}
+
+/// By how much has changed beyond: nothing; the grip; who holds it and where claims look for it; the run.
+const UPDATE_TURN: [&str; 4] = [
+    update_turn!(""),
+    update_turn!(", grip = ?15, ready_at = ?16"),
+    update_turn!(", grip = ?15, ready_at = ?16, holder = ?17, place = ?18, offered = ?19"),
+    update_turn!(
+        ", grip = ?15, ready_at = ?16, holder = ?17, place = ?18, offered = ?19, queue = ?20, created = ?21,
+            completed = ?22, base = ?23"
+    ),
+];
+
+impl Scope<'_> {
+    /// Adds an instance that is not there and nobody holds, ready from when it says.
+    pub(super) fn insert_instance(&mut self, instance: &mut Instance) -> Outcome<()> {
+        self.settle(instance)?;
+        let record = &instance.record;
+        let hub = self.view.hub;
+        self.run(
+            "INSERT INTO instances (hub, id, queue, offered, execution, generation, revision, epoch, status, hold,
+                stalled, attempts, created, updated, completed, history_len, history_bytes, grip, ready_at, not_before,
+                place, remembered, base)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, ?18, ?19, ?20, 0,
+                ?21)",
+            params![
+                hub,
+                instance.id.as_str(),
+                instance.queue,
+                instance.offered,
+                record.execution.0.to_be_bytes(),
+                record.generation,
+                signed(record.revision.0),
+                signed(instance.epoch.0),
+                status_code(record.status),
+                hold_code(&record.hold),
+                record.trouble.is_some(),
+                record.attempts,
+                record.times.created.0,
+                record.times.updated.0,
+                record.times.completed.map(|time| time.0),
+                record.history_len,
+                signed(record.history_bytes),
+                instance.ready_at.map(|time| time.0),
+                instance.not_before.0,
+                instance.place.map(|time| time.0),
+                write_base(record),
+            ],
+        )?;
+        instance.key = self.db.last_insert_rowid();
+        instance.stored = instance.placement();
+        self.add_tags(instance.key, instance.record.times.created, &instance.record.tags)?;
+        self.write_details_of(instance)?;
+        self.hint(Hint::Status(instance.id.clone(), instance.record.status));
+        Ok(())
+    }
+
+    /// Takes a record over; the caller stores the instance.
+    pub(super) fn put_record(&mut self, instance: &mut Instance, record: Record) -> Outcome<()> {
+        let old = std::mem::replace(&mut instance.record, record);
+        let new = &instance.record;
+        instance.details_changed |= !same_details(&old, new);
+        instance.base_changed |= !same_base(&old, new);
+        if old.queue != new.queue {
+            instance.queue = self.queue_key(&instance.record.queue)?;
+        }
+        let new = &instance.record;
+        if (&old.tags, old.times.created) != (&new.tags, new.times.created) {
+            self.remove_tags(instance.key, old.times.created, &old.tags)?;
+            self.add_tags(instance.key, new.times.created, &new.tags)?;
+        }
+        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
+        if shown(&old) != shown(new) {
+            self.hint(Hint::Status(instance.id.clone(), new.status));
+        }
+        Ok(())
+    }
+
+    /// Writes what claims look at: who holds it, and from when it may be taken.
+    pub(super) fn store_hold(&mut self, instance: &mut Instance) -> Outcome<()> {
+        self.settle(instance)?;
+        let (holder, grip) = held_columns(instance);
+        let (now, stored) = (instance.placement(), instance.stored);
+        if (now.holder.map(|held| held.session), now.place, now.offered)
+            == (stored.holder.map(|held| held.session), stored.place, stored.offered)
+        {
+            self.run(
+                "UPDATE instances SET epoch = ?2, grip = ?3, ready_at = ?4, not_before = ?5 WHERE key = ?1",
+                params![
+                    instance.key,
+                    signed(instance.epoch.0),
+                    grip,
+                    instance.ready_at.map(|time| time.0),
+                    instance.not_before.0,
+                ],
+            )?;
+        } else {
+            self.run(
+                "UPDATE instances SET epoch = ?2, holder = ?3, grip = ?4, ready_at = ?5, not_before = ?6, place = ?7,
+                    offered = ?8 WHERE key = ?1",
+                params![
+                    instance.key,
+                    signed(instance.epoch.0),
+                    holder,
+                    grip,
+                    instance.ready_at.map(|time| time.0),
+                    instance.not_before.0,
+                    instance.place.map(|time| time.0),
+                    instance.offered,
+                ],
+            )?;
+        }
+        let Placement { holder, ready_at, place, offered, .. } = now;
+        instance.stored = Placement { holder, ready_at, place, offered, ..stored };
+        Ok(())
+    }
+
+    /// Writes all that may have changed.
+    pub(super) fn store_all(&mut self, instance: &mut Instance) -> Outcome<()> {
+        self.settle(instance)?;
+        let (holder, grip) = held_columns(instance);
+        let (now, stored, record) = (instance.placement(), instance.stored, &instance.record);
+        let run = |p: &Placement| (p.queue, p.created, p.completed);
+        let hold = |p: &Placement| (p.holder.map(|held| held.session), p.place, p.offered);
+        let level = if run(&now) != run(&stored) || instance.base_changed {
+            3
+        } else if hold(&now) != hold(&stored) {
+            2
+        } else {
+            usize::from((now.holder, now.ready_at) != (stored.holder, stored.ready_at))
+        };
+        let base = if level == 3 { write_base(record) } else { Vec::new() };
+        self.run(
+            UPDATE_TURN[level],
+            params![
+                signed(instance.epoch.0),
+                instance.not_before.0,
+                record.execution.0.to_be_bytes(),
+                record.generation,
+                signed(record.revision.0),
+                status_code(record.status),
+                hold_code(&record.hold),
+                record.trouble.is_some(),
+                record.attempts,
+                record.times.updated.0,
+                record.history_len,
+                signed(record.history_bytes),
+                instance.remembered,
+                instance.last.as_ref().map(|last| last.write(record.execution)),
+                grip,
+                instance.ready_at.map(|time| time.0),
+                holder,
+                instance.place.map(|time| time.0),
+                instance.offered,
+                instance.queue,
+                record.times.created.0,
+                record.times.completed.map(|time| time.0),
+                base,
+                instance.key,
+            ],
+        )?;
+        if instance.details_changed {
+            self.write_details_of(instance)?;
+        }
+        (instance.stored, instance.base_changed, instance.details_changed) = (now, false, false);
+        Ok(())
+    }
+
+    fn write_details_of(&mut self, instance: &Instance) -> Outcome<()> {
+        match write_details(&instance.record) {
+            Some(details) => self.run(
+                "INSERT INTO details VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2",
+                params![instance.key, details],
+            )?,
+            None if instance.details_changed => {
+                self.run("DELETE FROM details WHERE instance = ?1", [instance.key])?
+            }
+            None => 0,
+        };
+        Ok(())
+    }
+
+    /// Finds where claims look for it. An ended instance is opened by the code of the waiting start: the code of the
+    /// run that has ended may be gone.
+    fn settle(&mut self, instance: &mut Instance) -> Outcome<()> {
+        let waiting = if instance.is_over() { self.first_opening(instance)? } else { None };
+        let kind = waiting.as_ref().unwrap_or(&instance.record.queue).kind;
+        let offered = match &waiting {
+            Some(queue) => self.queue_key(queue)?,
+            None => instance.queue,
+        };
+        let free = match instance.holder {
+            None => true,
+            Some(held) => !self.lives(held.session)?,
+        };
+        let place = instance.ready_at.filter(|_| free).map(|ready_at| ready_at.max(instance.not_before));
+        if (place, offered) != (instance.place, instance.offered)
+            && place.is_some_and(|place| place <= self.now)
+        {
+            self.hint(Hint::Ready(kind));
+        }
+        (instance.place, instance.offered) = (place, offered);
+        Ok(())
+    }
+
+    /// Takes an instance from whoever holds it; its host is told at the next renewal. The caller stores the instance.
+    pub(super) fn take_from_holder(&mut self, instance: &mut Instance) -> Outcome<()> {
+        let Some(held) = instance.holder.take() else { return Ok(()) };
+        self.tell_lost(held.session, &write_item(&Item::Turn(instance.fence())))?;
+        self.run("UPDATE instances SET holder = NULL, grip = 0 WHERE key = ?1", [instance.key])?;
+        instance.stored.holder = None;
+        self.forget_if_gone(held.session)
+    }
+
+    /// Removes an instance and all that belongs to it but the tasks; whoever holds it has lost it.
+    pub(super) fn remove_instance(&mut self, mut instance: Instance) -> Outcome<()> {
+        self.take_from_holder(&mut instance)?;
+        self.erase_rows(&instance)
+    }
+
+    /// Removes the rows of an instance, all but those of its tasks, without a word to anyone.
+    pub(super) fn erase_rows(&mut self, instance: &Instance) -> Outcome<()> {
+        self.remove_tags(instance.key, instance.stored.created, &instance.record.tags)?;
+        for sql in [
+            "DELETE FROM inbox WHERE instance = ?1",
+            "DELETE FROM history WHERE instance = ?1",
+            "DELETE FROM applied WHERE instance = ?1",
+            "DELETE FROM details WHERE instance = ?1",
+            "DELETE FROM instances WHERE key = ?1",
+        ] {
+            self.run(sql, [instance.key])?;
+        }
+        let hub = self.view.hub;
+        self.run("DELETE FROM outbox WHERE hub = ?1 AND instance = ?2", params![hub, instance.key])?;
+        Ok(())
+    }
+
+    fn add_tags(&mut self, instance: i64, created: Timestamp, tags: &Tags) -> Outcome<()> {
+        for (name, value) in tags {
+            let hub = self.view.hub;
+            let row = params![hub, name, value, created.0, instance];
+            self.run(
+                "INSERT INTO tags (hub, name, value, created, instance) VALUES (?1, ?2, ?3, ?4, ?5)",
+                row,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn remove_tags(&mut self, instance: i64, created: Timestamp, tags: &Tags) -> Outcome<()> {
+        for (name, value) in tags {
+            let hub = self.view.hub;
+            self.run(
+                "DELETE FROM tags WHERE hub = ?1 AND name = ?2 AND value = ?3 AND created = ?4 AND instance = ?5",
+                params![hub, name, value, created.0, instance],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn held_columns(instance: &Instance) -> (Option<i64>, i64) {
+    match instance.holder {
+        None => (None, 0),
+        Some(Held { session, grip: Grip::Claimed }) => (Some(session), 1),
+        Some(Held { session, grip: Grip::Idle }) => (Some(session), 2),
+        Some(Held { session, grip: Grip::Kept }) => (Some(session), 3),
+    }
+}
