@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, Effort, ExecutionId, Fence,
-    Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused, Scale,
-    SessionId, Slice, StoreLimits, Work,
+    Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, Effort, ExecutionId,
+    Fence, Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
+    Scale, SessionId, Slice, StoreLimits, Work,
 };
 
 use crate::engine::Ear;
@@ -69,6 +69,9 @@ impl Manage for SqliteHub {
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         let session = host.session;
+        // Locked before anyone can read of the session, so that nobody takes it for dead.
+        let lives = &self.shell.shared.lives;
+        lives.begin(session).map_err(|error| Refused::NotExecuted(Cause::new(error)))?;
         self.shell.write(None, move |scope| scope.attach(&host)).await?;
         Ok(Arc::new(SqliteSession::new(self.shell.clone(), session)))
     }

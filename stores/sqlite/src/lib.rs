@@ -7,7 +7,8 @@
 //! - [`Clock`] is the file's time. It never goes backwards, whoever writes.
 //!
 //! The map: `engine` is threads, groups and hints; `state` is the contract in SQL, one file per operation; `wire` is
-//! how values lie in the file; `open`, `schema` and `migrate` make and check the file; `gate` stands between processes.
+//! how values lie in the file; `open`, `schema` and `migrate` make and check the file; `gate` stands between processes; `life` tells
+//! which of them are dead.
 
 #[doc(hidden)]
 pub mod bare;
@@ -17,6 +18,7 @@ mod fail;
 mod fault;
 mod gate;
 mod hub;
+mod life;
 mod migrate;
 mod open;
 mod options;
@@ -32,5 +34,5 @@ mod wire;
 pub use dauer_store::{Clock, ManualClock, SystemClock};
 #[cfg(feature = "faults")]
 pub use fault::{Call, Fault, Faults};
-pub use options::{Durability, OpenError, Options};
+pub use options::{Durability, Memory, OpenError, Options};
 pub use store::SqliteStore;

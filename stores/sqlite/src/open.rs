@@ -213,19 +213,52 @@ fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
 /// Locks on network file systems are not kept, or not by everyone: SQLite then destroys its file.
 #[cfg(target_os = "linux")]
 fn refuse_network(path: &Path, folder: &Path) -> Result<(), OpenError> {
-    const NETWORK: [(u64, &str); 5] =
-        [(0x6969, "NFS"), (0xFF53_4D42, "CIFS"), (0xFE53_4D42, "SMB2"), (0x517B, "SMB"), (0x0102_1997, "9P")];
     // A system that does not tell is taken at its word: the file opens as on any disk.
     let Ok(found) = rustix::fs::statfs(folder) else { return Ok(()) };
     // The field is signed on some systems; the numbers have 32 bits.
-    let magic = found.f_type as u64 & 0xFFFF_FFFF;
-    match NETWORK.into_iter().find(|(number, _)| *number == magic) {
-        Some((_, kind)) => Err(OpenError::Network { path: path.into(), kind }),
+    match network(found.f_type as u64 & 0xFFFF_FFFF) {
+        Some(kind) => Err(OpenError::Network { path: path.into(), kind }),
         None => Ok(()),
     }
+}
+
+/// The network file system that the system has this number for, if it is one.
+#[cfg(target_os = "linux")]
+fn network(magic: u64) -> Option<&'static str> {
+    const NETWORK: [(u64, &str); 7] = [
+        (0x6969, "NFS"),
+        (0xFF53_4D42, "CIFS"),
+        (0xFE53_4D42, "SMB2"),
+        (0x517B, "SMB"),
+        (0x0102_1997, "9P"),
+        (0x5346_414F, "AFS"),
+        (0x00C3_6400, "Ceph"),
+    ];
+    NETWORK.into_iter().find(|(number, _)| *number == magic).map(|(_, kind)| kind)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn refuse_network(_path: &Path, _folder: &Path) -> Result<(), OpenError> {
     Ok(())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_numbers() {
+        // From the kernel's list: NFS, SMB2, and for comparison ext4 and tmpfs.
+        assert_eq!(network(0x6969), Some("NFS"));
+        assert_eq!(network(0xFE53_4D42), Some("SMB2"));
+        assert_eq!(network(0xEF53), None);
+        assert_eq!(network(0x0102_1994), None);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_as_such() {
+        // The system's own tree takes no files from anyone.
+        let refused = prepare(Path::new("/sys/dauer.db"), Durability::Full);
+        assert!(matches!(refused, Err(OpenError::ReadOnly { .. })));
+    }
 }

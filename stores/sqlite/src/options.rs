@@ -32,6 +32,23 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The largest things it takes.
     pub limits: StoreLimits,
+    /// What is held in memory of what the file has.
+    pub memory: Memory,
+}
+
+/// How much of the file is held in memory, so that it need not be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Instances. What runs at the same time is far less than the default; each takes one or two kilobytes.
+    pub instances: usize,
+    /// Waiting messages of one instance. Beyond, a turn takes them a part at a time from the file.
+    pub messages: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { instances: 8_192, messages: 64 }
+    }
 }
 
 impl Default for Options {
@@ -46,6 +63,7 @@ impl Default for Options {
                 checkpoint_items: 2 * limits::ACTIONS_PER_TURN_MAX as u64,
                 delay: limits::TIMER_MAX,
             },
+            memory: Memory::default(),
         }
     }
 }

@@ -83,7 +83,9 @@ impl Work for SqliteSession {
 
     async fn detach(&self) -> Result<(), Refused> {
         let id = self.id;
-        self.shell.write(None, move |scope| scope.detach(id)).await
+        self.shell.write(None, move |scope| scope.detach(id)).await?;
+        self.shell.shared.lives.end(id);
+        Ok(())
     }
 
     fn changes(&self) -> Changes {

@@ -4,11 +4,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use dauer_store::{HubName, Manage, StoreLimits};
+use rusqlite::Connection;
+
+use dauer_store::{HubName, Manage, Refused, SessionId, StoreLimits};
 
 use crate::engine::{Listeners, Order, Read, Reader, Tally, Writer};
 use crate::fault::Faults;
 use crate::hub::SqliteHub;
+use crate::life::Lives;
 use crate::open::{connect, prepare};
 use crate::options::{OpenError, Options};
 use crate::shell::Shell;
@@ -28,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) undelivered: Arc<Undelivered>,
     pub(crate) tally: Arc<Tally>,
+    pub(crate) lives: Arc<Lives>,
     pub(crate) limits: StoreLimits,
     pub(crate) faults: Arc<Faults>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -56,9 +60,10 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, options: Options, faults: Arc<Faults>) -> Result<Self, OpenError> {
-        let Options { durability, clock, limits } = options;
+        let Options { durability, clock, limits, memory } = options;
         let gate = prepare(path, durability)?;
         let (listeners, undelivered) = (Arc::<Listeners>::default(), Arc::<Undelivered>::default());
+        let lives = Arc::new(Lives::new(path));
         let tally = Arc::new(Tally::new(path, durability));
         let (writer, orders) = mpsc::channel();
         let (reader, reads) = mpsc::channel();
@@ -70,12 +75,18 @@ impl SqliteStore {
             gate,
             clock: Arc::clone(&clock),
             limits: limits.clone(),
-            group: Group::new(Arc::clone(&undelivered)),
+            group: Group::new(Arc::clone(&undelivered), Arc::clone(&lives), memory),
             tally: Arc::clone(&tally),
             listeners: Arc::clone(&listeners),
             orders,
         };
-        let db = Some(connect(path, durability)?);
+        let db = connect(path, durability)?;
+        for session in lives.left_behind() {
+            if !has_session(&db, session).map_err(|source| OpenError::Sqlite { path: path.into(), source })? {
+                lives.bury(session);
+            }
+        }
+        let db = Some(db);
         let reading = Reader { path: path.into(), durability, db, clock, reads };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let named = std::thread::Builder::new().name(name.to_owned());
@@ -86,7 +97,7 @@ impl SqliteStore {
             spawn("dauer-sqlite-r", Box::new(move || reading.run()))?,
         ];
         let threads = Mutex::new(threads);
-        let shared = Shared { writer, reader, listeners, undelivered, tally, limits, faults, threads };
+        let shared = Shared { writer, reader, listeners, undelivered, tally, lives, limits, faults, threads };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -94,6 +105,17 @@ impl SqliteStore {
     #[must_use]
     pub fn hub(&self, name: HubName) -> Arc<dyn Manage> {
         Arc::new(SqliteHub::new(Shell { shared: Arc::clone(&self.shared), hub: name }))
+    }
+
+    /// Deletes a hub and all that is in it, for good, in short transactions; an absent one is deleted already. When it
+    /// is interrupted, call it again.
+    ///
+    /// # Errors
+    /// [`Refused::NotExecuted`] when a living host works in the hub, or the file cannot be written.
+    pub async fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
+        let shell = Shell { shared: Arc::clone(&self.shared), hub: name.clone() };
+        while shell.write(None, |scope| scope.delete()).await? {}
+        Ok(())
     }
 
     /// Finishes what waits, closes the file and waits until that is done. What is called afterwards is refused as not
@@ -109,4 +131,8 @@ impl SqliteStore {
             let _ = thread.join();
         }
     }
+}
+
+fn has_session(db: &Connection, session: SessionId) -> rusqlite::Result<bool> {
+    db.prepare("SELECT 1 FROM sessions WHERE id = ?1")?.exists([session.0.to_be_bytes()])
 }

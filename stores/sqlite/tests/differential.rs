@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_memory::MemoryStore;
-use dauer_sqlite::{Clock, ManualClock, SqliteStore};
+use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{
     ClaimedTurn, Class, Completion, Control, Hold, HubName, Item, Manage, Message, Purge, Query, Release,
     SessionId, Status, TaskLease, Then, Timestamp, Trouble, TroubleKind, Work,
@@ -17,7 +17,7 @@ use dauer_store::{
 use support::build::{host, instance, message, start, step, task, want};
 use support::{Folder, clock, everything, options, run};
 
-const RUNS: u64 = 10;
+const RUNS: u64 = 12;
 const CALLS: usize = 500;
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -229,9 +229,20 @@ impl Both {
 }
 
 /// Answers how many turns were committed.
+/// All, little or nothing is held in memory: what is read and what is known must be the same.
+fn memory_held(seed: u64) -> Memory {
+    match seed % 3 {
+        0 => Memory::default(),
+        1 => Memory { instances: 2, messages: 1 },
+        _ => Memory { instances: 0, messages: 0 },
+    }
+}
+
 async fn random_calls(seed: u64, folder: &Folder) -> usize {
     let clock = clock();
-    let sqlite = SqliteStore::open(folder.file(), options(&clock)).unwrap();
+    let memory_held = memory_held(seed);
+    let sqlite =
+        SqliteStore::open(folder.file(), Options { memory: memory_held, ..options(&clock) }).unwrap();
     let memory = MemoryStore::new(Arc::new(Shown(clock.clone())));
     memory.set_limits(options(&clock).limits);
     let (memory, sqlite) = (memory.hub(HubName::default()), sqlite.hub(HubName::default()));

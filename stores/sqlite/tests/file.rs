@@ -230,3 +230,37 @@ fn opening_a_file_again_leaves_the_locks_of_those_who_have_it_open() {
     assert!(SqliteStore::open(folder.file(), Options::default()).is_err());
     assert_eq!(locks(&folder), before);
 }
+
+#[test]
+fn a_deleted_hub_is_gone_and_others_stay() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let (doomed, other) = (HubName::new("doomed").unwrap(), HubName::new("other").unwrap());
+    run(async {
+        // More than one part has.
+        for name in [&doomed, &other] {
+            let starts = (0..600).map(|number| start(&format!("order{number}"))).collect();
+            assert!(store.hub(name.clone()).create(starts).await.iter().all(Result::is_ok));
+        }
+        let manage = store.hub(doomed.clone());
+        let session = manage.attach(host(1, Duration::from_secs(60))).await.unwrap();
+        assert_eq!(session.claim_turns(want(5)).await.unwrap().len(), 5);
+        let refused = store.delete_hub(&doomed).await;
+        assert!(matches!(refused, Err(Refused::NotExecuted(_))), "a host works in it: {refused:?}");
+        assert!(manage.get(vec![instance("order0")]).await.unwrap()[0].is_some());
+        session.detach().await.unwrap();
+
+        store.delete_hub(&doomed).await.unwrap();
+        store.delete_hub(&doomed).await.unwrap();
+        assert!(manage.get(vec![instance("order0")]).await.unwrap()[0].is_none());
+        assert!(store.hub(other).get(vec![instance("order599")]).await.unwrap()[0].is_some());
+        // The name is free again.
+        assert!(matches!(manage.create(vec![start("order0")]).await[0], Ok(Created::New(_))));
+        let left = database(&folder).query_row(
+            "SELECT count(*) FROM inbox WHERE instance NOT IN (SELECT key FROM instances)",
+            [],
+            |row| row.get::<_, i64>(0),
+        );
+        assert_eq!(left.unwrap(), 0, "no row is without its instance");
+    });
+}

@@ -60,7 +60,11 @@ fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result
         gate,
         clock: Arc::new(SystemClock::new()),
         limits: Options::default().limits,
-        group: Group::new(Arc::default()),
+        group: Group::new(
+            Arc::default(),
+            Arc::new(crate::life::Lives::new(&file.path())),
+            Default::default(),
+        ),
         tally: Arc::new(Tally::new(&file.path(), Durability::Full)),
         listeners: Arc::<Listeners>::default(),
         orders,
@@ -135,4 +139,21 @@ fn a_transaction_that_cannot_begin_is_not_executed() {
     let answers = answers(&file, "", vec![vec![write_one]]);
     assert!(matches!(answers[..], [Err(Refused::NotExecuted(_))]), "{answers:?}");
     assert_eq!(count(&file), 0);
+}
+
+/// Writes more than the file may have.
+fn write_much(scope: &mut Scope<'_>) -> Outcome<()> {
+    scope.db.execute("INSERT INTO details VALUES (1, zeroblob(10000000))", [])?;
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_is_told_takes_nothing_with_it_and_heals() {
+    let file = File::new("full");
+    // SQLite answers as it does when the disk is full.
+    let full = "PRAGMA max_page_count = 200";
+    let told = answers(&file, full, vec![vec![write_one, write_much, write_one], vec![write_one]]);
+    let [Ok(()), Err(Refused::NotExecuted(cause)), Ok(()), Ok(())] = &told[..] else { panic!("{told:?}") };
+    assert!(cause.to_string().contains("full"), "{cause}");
+    assert_eq!(count(&file), 3);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use dauer_store::{Cause, Refused, StoreLimits};
+use dauer_store::{Cause, Refused, SessionId, StoreLimits};
 
 use super::effort::Tally;
 use super::hints::Listeners;
@@ -90,7 +90,7 @@ impl Writer {
                 self.serve(jobs);
                 self.seen.map(|seen| seen.version())
             };
-            if found.is_some() && found != before {
+            if found.is_some() && found != before || self.somebody_died() {
                 self.notice(&mut look);
             }
             if closing {
@@ -112,6 +112,21 @@ impl Writer {
             self.seen = None;
         }
         self.listeners.send_to_all();
+    }
+
+    /// Whether a host on this file has died since it was last looked at: what it held can be taken over.
+    fn somebody_died(&self) -> bool {
+        let Some(db) = &self.db else { return false };
+        if !self.listeners.any() || !self.group.lives.is_time_for_writer(self.clock.now()) {
+            return false;
+        }
+        // When the sessions cannot be read, the next claim says why.
+        let ids = living_sessions(db).unwrap_or_default();
+        let died = ids.into_iter().any(|id| self.group.lives.is_dead(id));
+        if died {
+            self.group.lives.look_at_claim();
+        }
+        died
     }
 
     /// Waits for orders and takes all that are there; an empty list when it is time to look at the file.
@@ -212,6 +227,12 @@ impl Writer {
             Err(CommitFailed::During(error)) => Err(Trouble::Unknown(Refused::Unknown(Cause::new(error)))),
         }
     }
+}
+
+fn living_sessions(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
+    let mut find = db.prepare_cached("SELECT id FROM sessions WHERE ended = 0")?;
+    let ids = find.query_map([], |row| row.get::<_, [u8; 16]>(0))?;
+    ids.map(|id| id.map(|id| SessionId(u128::from_be_bytes(id)))).collect()
 }
 
 fn fail_all(jobs: Vec<Box<dyn Job>>, refused: &Refused) {

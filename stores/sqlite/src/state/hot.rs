@@ -11,13 +11,12 @@ use dauer_store::{InstanceId, MessageId, SessionId, Timestamp};
 
 use super::instance::Instance;
 use super::sessions::Session;
-
-/// Instances in memory. What runs at the same time is far less; each takes one or two kilobytes.
-const INSTANCES_MAX: usize = 8_192;
+use crate::options::Memory;
 
 /// The rows of the last transaction.
 #[derive(Default)]
 pub(crate) struct Hot {
+    memory: Memory,
     clock: u64,
     instances: BTreeMap<(i64, InstanceId), (u64, Instance)>,
     /// By age: the least recently used goes first.
@@ -27,6 +26,15 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
+    pub(crate) fn new(memory: Memory) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
+    /// How many messages of an instance are held with it.
+    pub(super) fn messages_max(&self) -> usize {
+        self.memory.messages
+    }
+
     /// Takes an instance out.
     pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Instance> {
         let (age, instance) = self.instances.remove(&(hub, id.clone()))?;
@@ -36,7 +44,10 @@ impl Hot {
 
     /// Holds an instance that is as in the file.
     pub(super) fn put(&mut self, hub: i64, instance: Instance) {
-        if self.instances.len() >= INSTANCES_MAX
+        if self.memory.instances == 0 {
+            return;
+        }
+        if self.instances.len() >= self.memory.instances
             && let Some((_, oldest)) = self.ages.pop_first()
         {
             self.instances.remove(&oldest);
@@ -77,6 +88,6 @@ impl Hot {
 
     /// The file may be other than this.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.memory);
     }
 }

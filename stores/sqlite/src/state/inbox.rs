@@ -22,9 +22,6 @@ pub(super) const PROLOGUE: i64 = 0;
 pub(super) const PLAIN: i64 = 1;
 pub(super) const DELAYED: i64 = 2;
 
-/// Messages of one instance that are held in memory: beyond, a turn takes them a part at a time from the file.
-pub(super) const KNOWN_MAX: usize = 64;
-
 /// The messages of one turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnBatch {
@@ -101,26 +98,22 @@ pub(super) fn is_remembered(message: &Message) -> bool {
 }
 
 impl View<'_> {
-    /// Reads the inbox into the instance, if it is short.
-    pub(super) fn know_inbox(&self, instance: &mut Instance) -> Outcome<()> {
-        if instance.inbox.is_some() {
-            return Ok(());
-        }
+    /// The whole inbox, if it is short.
+    pub(super) fn short_inbox(&self, instance: i64, max: usize) -> Outcome<Option<Vec<Waiting>>> {
         let mut find = self.db.prepare_cached(
             "SELECT key, kind, position, body FROM inbox WHERE instance = ?1
              ORDER BY kind <> 0, position, key LIMIT ?2",
         )?;
-        let mut rows = find.query(params![instance.key, super::signed(KNOWN_MAX as u64 + 1)])?;
+        let mut rows = find.query(params![instance, super::signed(max as u64 + 1)])?;
         let mut inbox = Vec::new();
         while let Some(row) = rows.next()? {
-            if inbox.len() == KNOWN_MAX {
-                return Ok(());
+            if inbox.len() == max {
+                return Ok(None);
             }
             let message = read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?;
             inbox.push(Waiting { key: row.get(0)?, kind: row.get(1)?, position: row.get(2)?, message });
         }
-        instance.inbox = Some(inbox);
-        Ok(())
+        Ok(Some(inbox))
     }
 
     /// Whether that message waits.

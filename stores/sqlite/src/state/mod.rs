@@ -8,6 +8,7 @@ mod apply;
 mod claim;
 mod commit;
 mod create;
+mod delete;
 mod deliver;
 mod dump;
 mod end;
@@ -36,11 +37,13 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use dauer_store::{
-    DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, QueueKey, Record, Refused,
+    DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, QueueKey, Record, Refused, SessionId,
     StoreLimits, Timestamp,
 };
 
 use crate::fail::Outcome;
+use crate::life::Lives;
+use crate::options::Memory;
 use crate::wire::{kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
@@ -78,6 +81,9 @@ pub(crate) struct Group {
     /// A time beyond the clock's that this transaction has learnt of.
     pub(crate) raised: Timestamp,
     pub(crate) undelivered: Arc<Undelivered>,
+    pub(crate) lives: Arc<Lives>,
+    /// Sessions that this transaction has ended because their hosts are dead.
+    buried: Vec<SessionId>,
     /// Undelivered items that an operation of this transaction has won again.
     won_again: BTreeSet<(What, i64)>,
     /// Undelivered items, by session, that turned out to be lost: forgotten when this transaction has happened.
@@ -88,15 +94,17 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(undelivered: Arc<Undelivered>) -> Self {
+    pub(crate) fn new(undelivered: Arc<Undelivered>, lives: Arc<Lives>, memory: Memory) -> Self {
         Self {
             known: Known::default(),
-            hot: Hot::default(),
+            hot: Hot::new(memory),
             hints: Vec::new(),
             ready: BTreeSet::new(),
             effort: Effort::default(),
             raised: Timestamp::default(),
             undelivered,
+            lives,
+            buried: Vec::new(),
             won_again: BTreeSet::new(),
             stale: Vec::new(),
             served_turns: BTreeMap::new(),
@@ -110,6 +118,7 @@ impl Group {
         self.ready.clear();
         self.effort = Effort::default();
         self.raised = Timestamp::default();
+        self.buried.clear();
         self.won_again.clear();
         self.stale.clear();
     }
@@ -119,6 +128,14 @@ impl Group {
         for (session, parcel) in self.stale.drain(..) {
             self.undelivered.remove(session, [parcel]);
         }
+        for session in self.buried.drain(..) {
+            self.lives.bury(session);
+        }
+    }
+
+    /// Hubs and queues have gone.
+    fn unlearn(&mut self) {
+        self.known = Known::default();
     }
 
     /// What is known is not true: a transaction did not happen, or somebody else has written.

@@ -62,7 +62,7 @@ impl Scope<'_> {
     }
 
     /// Makes the file smaller when much of it is free; a few free pages are kept for what comes next.
-    fn give_back_pages(&self) -> Outcome<()> {
+    pub(super) fn give_back_pages(&self) -> Outcome<()> {
         let free: i64 = self.db.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
         let given = (free - PAGES_KEPT_FREE).min(PAGES_GIVEN_BACK);
         if given > 0 {

@@ -5,12 +5,20 @@ use rusqlite::params;
 use dauer_store::{Class, ExecutionId, Message, MessageId};
 
 use super::Scope;
-use super::inbox::{DELAYED, KNOWN_MAX, PLAIN, PROLOGUE, Waiting, is_remembered};
+use super::inbox::{DELAYED, PLAIN, PROLOGUE, Waiting, is_remembered};
 use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
 use crate::wire::{CLASS_REWIND, CLASS_START, class_code, write_message};
 
 impl Scope<'_> {
+    /// Reads the inbox into the instance, if it is short.
+    pub(super) fn know_inbox(&mut self, instance: &mut Instance) -> Outcome<()> {
+        if instance.inbox.is_none() {
+            instance.inbox = self.short_inbox(instance.key, self.group.hot.messages_max())?;
+        }
+        Ok(())
+    }
+
     /// Finds again when an instance is ready, after messages went or the hold changed.
     pub(super) fn refresh(&mut self, instance: &mut Instance) -> Outcome<()> {
         instance.ready_at = self.earliest(instance)?;
@@ -76,7 +84,7 @@ impl Scope<'_> {
             let at = inbox.partition_point(|other| other.place() < waiting.place());
             inbox.insert(at, waiting);
         }
-        if instance.inbox.as_ref().is_some_and(|inbox| inbox.len() > KNOWN_MAX) {
+        if instance.inbox.as_ref().is_some_and(|inbox| inbox.len() > self.group.hot.messages_max()) {
             instance.inbox = None;
         }
         Ok(())

@@ -219,8 +219,23 @@ impl Scope<'_> {
         self.forget_if_gone(session.key)
     }
 
+    /// Ends the sessions of hosts that are dead, as far as there is proof.
+    fn bury_the_dead(&mut self) -> Outcome<()> {
+        if !self.group.lives.is_time_for_claim(self.view.now) {
+            return Ok(());
+        }
+        for session in self.sessions()? {
+            if !session.ended && self.group.lives.is_dead(session.id) {
+                self.end_session(session.id)?;
+                self.group.buried.push(session.id);
+            }
+        }
+        Ok(())
+    }
+
     /// Offers what expired sessions hold to others. Before every claim: expiry is a matter of time, not of a call.
     pub(super) fn sweep(&mut self) -> Outcome<()> {
+        self.bury_the_dead()?;
         let mut find = self.db.prepare_cached(
             "SELECT key, id FROM sessions WHERE hub = ?1 AND lapsed = 0 AND expires_at <= ?2",
         )?;

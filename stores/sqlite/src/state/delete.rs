@@ -1,0 +1,69 @@
+//! Deleting a whole hub, a part at a time: no transaction is long, and whoever is interrupted calls again.
+
+use rusqlite::params;
+
+use dauer_store::{Cause, Refused};
+
+use super::Scope;
+use crate::fail::Outcome;
+
+/// Instances that one transaction deletes.
+const PART_INSTANCES: i64 = 500;
+
+/// Rows that belong to an instance.
+const OF_INSTANCES: [&str; 7] = [
+    "DELETE FROM inbox WHERE instance = ?1",
+    "DELETE FROM history WHERE instance = ?1",
+    "DELETE FROM applied WHERE instance = ?1",
+    "DELETE FROM details WHERE instance = ?1",
+    "DELETE FROM tasks WHERE instance = ?1",
+    "DELETE FROM instances WHERE key = ?1",
+    "DELETE FROM outbox WHERE hub = ?2 AND instance = ?1",
+];
+
+/// Rows that belong to the hub.
+const OF_HUB: [&str; 6] = [
+    "DELETE FROM tags WHERE hub = ?1",
+    "DELETE FROM lost WHERE session IN (SELECT key FROM sessions WHERE hub = ?1)",
+    "DELETE FROM sessions WHERE hub = ?1",
+    "DELETE FROM queues WHERE hub = ?1",
+    "DELETE FROM dropped WHERE hub = ?1",
+    "DELETE FROM hubs WHERE key = ?1",
+];
+
+impl Scope<'_> {
+    /// Deletes a part; whether there is more. A hub that a living host works in is left alone.
+    pub(crate) fn delete(&mut self) -> Outcome<bool> {
+        for session in self.sessions()? {
+            if self.lives(session.key)? && !self.group.lives.is_dead(session.id) {
+                let reason = format!("the host '{}' works in this hub; stop it first", session.host.as_str());
+                return Err(Refused::NotExecuted(Cause::new(reason)).into());
+            }
+        }
+        let hub = self.hub;
+        let keys: Vec<i64> = {
+            let mut find = self.db.prepare_cached("SELECT key FROM instances WHERE hub = ?1 LIMIT ?2")?;
+            find.query_map(params![hub, PART_INSTANCES], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?
+        };
+        // What is held in memory of it goes with it.
+        self.group.hot.clear();
+        for key in &keys {
+            for sql in OF_INSTANCES {
+                match sql.contains("?2") {
+                    true => self.run(sql, params![key, hub])?,
+                    false => self.run(sql, [key])?,
+                };
+            }
+        }
+        if !keys.is_empty() {
+            self.give_back_pages()?;
+            return Ok(true);
+        }
+        for sql in OF_HUB {
+            self.run(sql, [hub])?;
+        }
+        self.group.unlearn();
+        Ok(false)
+    }
+}
