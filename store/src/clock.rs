@@ -1,7 +1,8 @@
 //! The store's time. One clock judges all sessions and due times of a store.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use dauer_core::Timestamp;
 
@@ -39,16 +40,12 @@ impl Clock for ManualClock {
     }
 }
 
-/// The computer's clock; when that is set back, this one stands still until it has caught up.
-#[derive(Debug)]
+/// The computer's clock, which never goes backwards and never stands still: when the computer's is set back, this one
+/// goes on from where it was.
+#[derive(Debug, Default)]
 pub struct SystemClock {
-    latest: AtomicI64,
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self { latest: AtomicI64::new(i64::MIN) }
-    }
+    /// What it last showed, and when that was.
+    last: Mutex<Option<(Timestamp, Instant)>>,
 }
 
 impl SystemClock {
@@ -63,8 +60,22 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since_epoch =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
-        Timestamp(self.latest.fetch_max(millis, Ordering::SeqCst).max(millis))
+        let computer = Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX));
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = Instant::now();
+        // Whole milliseconds of the time that has passed: rounded up, it would run ahead of the computer.
+        let passed = last.map_or(0, |(_, before)| at.duration_since(before).as_millis());
+        let passed = i64::try_from(passed).unwrap_or(i64::MAX);
+        let flown = last.map_or(computer, |(shown, _)| Timestamp(shown.0.saturating_add(passed)));
+        if computer >= flown {
+            *last = Some((computer, at));
+            return computer;
+        }
+        // Only where a whole millisecond has passed is it counted, so that many readings lose none.
+        if passed > 0 {
+            *last = Some((flown, at));
+        }
+        flown
     }
 }
 
@@ -83,10 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_never_goes_backwards() {
+    fn the_system_clock_never_goes_backwards_and_never_stands_still() {
         let clock = SystemClock::new();
         let future = clock.now().after(Duration::from_secs(3_600));
-        clock.latest.store(future.0, Ordering::SeqCst);
-        assert_eq!(clock.now(), future, "an hour ahead of the computer, it waits");
+        // An hour ahead of the computer, which was set back; that was two seconds ago.
+        let before = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
+        *clock.last.lock().unwrap() = Some((future, before));
+        let shown = clock.now();
+        let passed = shown.since(future);
+        assert!(passed >= Duration::from_secs(2) && passed < Duration::from_secs(600), "{passed:?}");
+        assert!(clock.now() >= shown);
     }
 }

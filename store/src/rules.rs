@@ -191,10 +191,12 @@
 //!
 //! # 20. Fusion and keep
 //!
-//! A commit with `take` leases that many of its new tasks to its session in the same write; their results may go into a
-//! later checkpoint of the session, which ends the tasks without any message. A commit with `Keep` leaves the instance
-//! with the session under the same epoch and answers with what has arrived: with arrivals the session goes on at once;
-//! without, its next claim returns the instance when something has come, and nobody else's does.
+//! A commit with `take` leases the first so many of its new tasks to its session in the same write, each under epoch 1:
+//! nobody had them before, and a session that never learns what became of the commit can give them back by that. Their
+//! results may go into a later checkpoint of the session, which ends the tasks without any message. A commit with `Keep`
+//! leaves the instance with the session under the same epoch and answers with what has arrived: with arrivals the
+//! session goes on at once; without, its next claim returns the instance when something has come, and nobody else's
+//! does.
 //!
 //! *Checked by* `r20a_a_commit_takes_its_own_tasks`, `r20b_a_kept_instance_stays_with_its_session`,
 //! `r20c_a_commit_that_keeps_tells_what_arrived`.

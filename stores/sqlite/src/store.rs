@@ -72,6 +72,7 @@ impl SqliteStore {
             durability,
             db: Some(connect(path, durability)?),
             seen: None,
+            told: None,
             gate,
             clock: Arc::clone(&clock),
             limits: limits.clone(),

@@ -144,6 +144,27 @@ fn its_time_never_goes_backwards() {
 }
 
 #[test]
+fn time_goes_on_when_a_clock_was_ahead_and_is_put_back() {
+    let (folder, clock) = (Folder::new(), clock());
+    let store = SqliteStore::open(folder.file(), options(&clock)).unwrap();
+    let manage = store.hub(hub());
+    run(async {
+        let lease = Duration::from_secs(30);
+        clock.advance(Duration::from_secs(86_400));
+        manage.create(vec![start("order")]).await.remove(0).unwrap();
+        let first = manage.attach(host(1, lease)).await.unwrap();
+        assert_eq!(first.claim_turns(want(1)).await.unwrap().len(), 1);
+        // The clock is put right: a day back. Then, by the same clock, the lease runs out as it would have.
+        clock.set(Timestamp(1_700_000_000_000));
+        let second = manage.attach(host(2, Duration::from_secs(600))).await.unwrap();
+        clock.advance(Duration::from_secs(20));
+        assert!(second.claim_turns(want(1)).await.unwrap().is_empty(), "the first lease still runs");
+        clock.advance(Duration::from_secs(11));
+        assert_eq!(second.claim_turns(want(1)).await.unwrap().len(), 1, "and now it has run out");
+    });
+}
+
+#[test]
 fn another_handle_is_told_that_there_is_work() {
     let folder = Folder::new();
     let (one, two) = (open(&folder), open(&folder));

@@ -57,6 +57,7 @@ fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result
         durability: Durability::Full,
         db: Some(db),
         seen: None,
+        told: None,
         gate,
         clock: Arc::new(SystemClock::new()),
         limits: Options::default().limits,

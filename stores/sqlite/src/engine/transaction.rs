@@ -40,12 +40,23 @@ impl Meta {
 pub(crate) struct Seen {
     version: i64,
     meta: Meta,
+    /// The time of the last transaction, and what the clock showed then.
+    time: Timestamp,
+    clock: Timestamp,
 }
 
 impl Seen {
-    /// The value that changes when another connection has written.
-    pub(crate) fn version(&self) -> i64 {
-        self.version
+    /// The same for a connection that has not looked yet.
+    pub(crate) fn of_another_connection(self) -> Self {
+        Self { version: i64::MIN, ..self }
+    }
+
+    /// Goes on in time. The file's time never goes backwards, and never stands still either: when some clock was ahead
+    /// for a while, and is put back, time goes on from where it was at the pace of the clock. Otherwise nothing would be
+    /// due and no lease would end until the clocks have caught up.
+    fn go_on(&mut self, before: Option<Self>, clock: Timestamp) {
+        let flown = before.map_or(clock, |before| before.time.after(clock.since(before.clock)));
+        (self.time, self.clock) = (clock.max(flown).max(self.meta.latest), clock);
     }
 }
 
@@ -74,12 +85,13 @@ impl<'w> Transaction<'w> {
         group.begin();
         execute(db, "BEGIN IMMEDIATE").map_err(|error| Refused::NotExecuted(Cause::new(error)))?;
         match look(db, *seen) {
-            Ok(now_seen) => {
+            Ok(mut now_seen) => {
                 if seen.is_none_or(|before| before.version != now_seen.version) {
                     group.forget();
                 }
+                now_seen.go_on(*seen, clock.now());
                 *seen = Some(now_seen);
-                Ok(Self { db, now: now_seen.meta.now(clock), group, limits, seen })
+                Ok(Self { db, now: now_seen.time, group, limits, seen })
             }
             Err(refused) => {
                 // When even that fails, the writer finds the transaction open and opens the file anew.
@@ -144,7 +156,10 @@ fn look(db: &Connection, before: Option<Seen>) -> Result<Seen, Refused> {
     let version = data_version(db).map_err(refusal)?;
     match before {
         Some(before) if before.version == version => Ok(before),
-        _ => Ok(Seen { version, meta: Meta::read(db)? }),
+        _ => {
+            let meta = Meta::read(db)?;
+            Ok(Seen { version, meta, time: meta.latest, clock: meta.latest })
+        }
     }
 }
 

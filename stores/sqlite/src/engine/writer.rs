@@ -58,6 +58,8 @@ pub(crate) struct Writer {
     pub(crate) durability: Durability,
     pub(crate) db: Option<Connection>,
     pub(crate) seen: Option<Seen>,
+    /// The version of the file that listeners were last told of.
+    pub(crate) told: Option<i64>,
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: StoreLimits,
@@ -82,16 +84,13 @@ impl Writer {
                     Order::Close => closing = true,
                 }
             }
-            let before = self.seen.map(|seen| seen.version());
-            let found = if jobs.is_empty() {
-                self.db.as_ref().and_then(|db| data_version(db).ok())
-            } else {
+            if !jobs.is_empty() {
                 look = LOOK_SOON;
                 self.serve(jobs);
-                self.seen.map(|seen| seen.version())
-            };
-            if found.is_some() && found != before || self.somebody_died() {
-                self.notice(&mut look);
+            }
+            if self.somebody_wrote() || self.somebody_died() {
+                look = LOOK_SOON;
+                self.listeners.send_to_all();
             }
             if closing {
                 break;
@@ -102,16 +101,11 @@ impl Writer {
         self.db = None;
     }
 
-    /// Somebody else has written: what is known is forgotten, and everyone may have something to do.
-    fn notice(&mut self, look: &mut Duration) {
-        *look = LOOK_SOON;
-        if let Some(db) = &self.db
-            && let Ok(version) = data_version(db)
-            && self.seen.is_none_or(|seen| seen.version() != version)
-        {
-            self.seen = None;
-        }
-        self.listeners.send_to_all();
+    /// Whether another connection has written since this was last asked. What is known of the file is forgotten by the
+    /// next transaction, which looks for itself.
+    fn somebody_wrote(&mut self) -> bool {
+        let Some(found) = self.db.as_ref().and_then(|db| data_version(db).ok()) else { return false };
+        self.told.replace(found) != Some(found)
     }
 
     /// Whether a host on this file has died since it was last looked at: what it held can be taken over.
@@ -196,7 +190,8 @@ impl Writer {
 
     fn reopen(&mut self) {
         self.group.forget();
-        self.seen = None;
+        // A new connection counts its own versions; the time goes on.
+        self.seen = self.seen.map(Seen::of_another_connection);
         self.db = None;
         self.db = connect(&self.path, self.durability).ok();
     }

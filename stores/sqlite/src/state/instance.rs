@@ -243,10 +243,13 @@ impl Scope<'_> {
     /// An instance by its id, out of what is held in memory or the file. It is no longer in memory then: whoever has
     /// changed it and wants it to be found there again puts it back, with [`Scope::put_back`], after it was written.
     pub(super) fn fetch(&mut self, id: &InstanceId) -> Outcome<Option<Instance>> {
-        match self.group.hot.take(self.view.hub, id) {
-            Some(instance) => Ok(Some(instance)),
-            None => self.view.instance(id),
+        if let Some(instance) = self.group.hot.take(self.view.hub, id) {
+            return Ok(Some(instance));
         }
+        // Most that are not in memory are not there at all: a start looks for what it must not find. An index tells that
+        // at a fifth of the cost.
+        let mut there = self.view.db.prepare_cached("SELECT 1 FROM instances WHERE hub = ?1 AND id = ?2")?;
+        if there.exists(params![self.view.hub, id.as_str()])? { self.view.instance(id) } else { Ok(None) }
     }
 
     /// The same by its key.

@@ -28,13 +28,15 @@ pub(super) struct HeldTask {
     pub(super) place: Option<Timestamp>,
 }
 
-/// A query for tasks. The order of the columns is that of [`HeldTask::read`].
+/// A query for tasks. The order of the columns is that of [`HeldTask::read`]. A task whose instance is gone, which must
+/// never be, is not hidden: an audit shall see it.
 macro_rules! select_tasks {
     ($tail:literal) => {
         concat!(
             "SELECT t.key, t.epoch, t.holder, t.attempts, t.ready_at, t.not_before, t.withdrawn, t.place, t.body,
-                t.task, t.execution, i.id, q.kind, q.name, q.version
-             FROM tasks AS t JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue ",
+                t.task, t.execution, coalesce(i.id, '(instance ' || t.instance || ' is gone)'), q.kind, q.name,
+                q.version
+             FROM tasks AS t LEFT JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue ",
             $tail
         )
     };
