@@ -1,193 +1,173 @@
-//! The loop that claims activity tasks, runs them beside each other, and answers them in batches.
+//! The activities of the loop: they run beside it and beside each other. A result goes into the next turn of an
+//! instance that this host keeps, and to the inbox of any other.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::channel::oneshot;
-use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::channel::mpsc::UnboundedSender;
+use futures::future::FutureExt;
 
-use dauer_core::model::{Completion, Encoded, Kind, TaskFence};
+use dauer_core::ExecutionId;
+use dauer_core::model::{Completion, Encoded, TaskFence};
 use dauer_core::send;
 use dauer_proto::{TaskFailureDetails, event, failure, time};
-use dauer_store::{Cause, Delivered, Hint, Item, Refused, Release, TaskLease};
+use dauer_store::{Cause, Delivered, Item, Refused, Release, TaskLease};
 
-use crate::demand::Demand;
-use crate::session::{Session, Stop};
+use crate::dispatch::{Dispatch, Side, Step};
+use crate::session::Session;
 
-enum Step {
-    Woken,
-    Claimed(Result<Vec<TaskLease>, Refused>),
-    Idle(Option<Duration>),
-    Done(Result<Completion, TaskFence>),
-    Answered(Vec<(Answer, Result<Delivered, Refused>)>),
-    Again(Answer),
-    Released,
-    Stopped,
+/// A task that is over here: with its result, or without when what ran it is gone.
+pub(crate) struct Done {
+    execution: ExecutionId,
+    result: Result<Completion, TaskFence>,
 }
 
-struct Answer {
+/// A result on its way to the inbox.
+pub(crate) struct Answer {
     completion: Completion,
     attempts: u32,
+    /// The result did not fit; this is the failure that says so.
+    replaced: bool,
 }
 
-struct Activities {
-    session: Arc<Session>,
-    steps: FuturesUnordered<BoxFuture<'static, Step>>,
-    ready: Vec<Answer>,
-    in_flight: usize,
-    demand: Demand,
-    stopping: bool,
+/// Reports that a task is over, whatever becomes of the future that runs it.
+struct Report {
+    /// Gone once it is reported.
+    task: Option<(TaskFence, ExecutionId)>,
+    done: UnboundedSender<Done>,
 }
 
-/// Claims and answers tasks until told to stop, then finishes what is in flight.
-pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
-    let mut activities = Activities {
-        session,
-        steps: FuturesUnordered::new(),
-        ready: Vec::new(),
-        in_flight: 0,
-        demand: Demand::new(),
-        stopping: false,
-    };
-    activities.steps.push(stop.map(|()| Step::Stopped).boxed());
-    let mut hints = activities.session.work.changes().fuse();
-    loop {
-        if activities.session.is_over() || activities.stopping && activities.in_flight == 0 {
-            return;
-        }
-        activities.begin_what_can();
-        let step = futures::select_biased! {
-            step = activities.steps.select_next_some() => step,
-            hint = hints.select_next_some() => {
-                if hint == Hint::Ready(Kind::Activity) {
-                    activities.demand.hint();
-                }
-                continue;
-            }
-        };
-        activities.take(step);
-        while let Some(Some(step)) = activities.steps.next().now_or_never() {
-            activities.take(step);
+impl Report {
+    fn result(mut self, completion: Completion) {
+        if let Some((_, execution)) = self.task.take() {
+            // Nobody listens when the session is over: the answer would be dropped anyway.
+            let _ = self.done.unbounded_send(Done { execution, result: Ok(completion) });
         }
     }
 }
 
-impl Activities {
-    fn begin_what_can(&mut self) {
-        if !self.ready.is_empty() {
-            let batch = std::mem::take(&mut self.ready);
+impl Drop for Report {
+    fn drop(&mut self) {
+        if let Some((fence, execution)) = self.task.take() {
+            let _ = self.done.unbounded_send(Done { execution, result: Err(fence) });
+        }
+    }
+}
+
+impl Dispatch {
+    pub(crate) fn claimed_tasks(&mut self, result: Result<Vec<TaskLease>, Refused>) {
+        self.task_demand.end(matches!(&result, Ok(leases) if !leases.is_empty()));
+        match result {
+            Ok(leases) if leases.is_empty() => self.ask_when(Side::Tasks),
+            Ok(leases) => {
+                self.in_flight += leases.len();
+                for lease in leases {
+                    self.begin_task(lease);
+                }
+            }
+            Err(refused) => self.not_claimed(Side::Tasks, &refused),
+        }
+    }
+
+    /// Runs a task beside the loop, so that a busy activity does not hold up the others.
+    pub(crate) fn begin_task(&mut self, lease: TaskLease) {
+        let execution = lease.task.execution;
+        if self.fuses {
+            self.slots.task_begins(&lease.fence.instance, execution);
+        }
+        let report = Report { task: Some((lease.fence.clone(), execution)), done: self.done.clone() };
+        let session = Arc::clone(&self.session);
+        let work = async move {
+            let completion = run_one(&session, lease).await;
+            report.result(completion);
+        };
+        self.session.env.spawn(work.boxed());
+    }
+
+    pub(crate) fn task_done(&mut self, done: Done) {
+        let Done { execution, result } = done;
+        let fence = match &result {
+            Ok(completion) => &completion.fence,
+            Err(fence) => fence,
+        };
+        let instance = fence.instance.clone();
+        if self.fuses {
+            self.slots.task_ends(&instance, execution);
+        }
+        let place = self.slots.place_for(&instance, execution).filter(|_| self.fuses);
+        match (result, place) {
+            (Ok(completion), Some((waiting, due))) => {
+                waiting.push(completion);
+                if due {
+                    self.due.push(instance);
+                }
+                return;
+            }
+            (Ok(completion), None) => self.answer_all([completion]),
+            // What ran it is gone without an answer: someone has to try again.
+            (Err(fence), _) => self.give_task_back(fence),
+        }
+        self.release_if_useless(&instance);
+    }
+
+    /// Sends results to the inboxes they are for, with the next batch.
+    pub(crate) fn answer_all(&mut self, results: impl IntoIterator<Item = Completion>) {
+        self.answers.extend(results.into_iter().map(|completion| Answer {
+            completion,
+            attempts: 0,
+            replaced: false,
+        }));
+    }
+
+    pub(crate) fn send_answers(&mut self) {
+        if !self.answers.is_empty() {
+            let batch = std::mem::take(&mut self.answers);
             self.steps.push(answer(Arc::clone(&self.session), batch).boxed());
         }
-        let free = self.session.options.activities_max.saturating_sub(self.in_flight);
-        if self.demand.begin(!self.stopping && free > 0) {
-            self.steps.push(claim(Arc::clone(&self.session), free).boxed());
-        }
     }
 
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Woken => self.demand.wake(),
-            Step::Claimed(result) => self.claimed(result),
-            Step::Idle(due) => self.idle(due),
-            Step::Done(Ok(completion)) => self.ready.push(Answer { completion, attempts: 0 }),
-            // What ran it is gone without an answer: someone has to try again.
-            Step::Done(Err(fence)) => self.give_back(fence),
-            Step::Released => self.finished(),
-            Step::Answered(results) => {
-                for (answer, result) in results {
-                    self.answered(answer, &result);
-                }
-            }
-            Step::Again(answer) => self.ready.push(answer),
-            Step::Stopped => self.stopping = true,
+    /// So many tasks are no longer this host's concern.
+    pub(crate) fn settle_tasks(&mut self, count: usize) {
+        if count > 0 {
+            self.in_flight = self.in_flight.saturating_sub(count);
+            self.task_demand.room();
+            self.turn_demand.room();
         }
-    }
-
-    fn finished(&mut self) {
-        self.in_flight -= 1;
-        self.demand.room();
     }
 
     /// Gives a task back as failed; it stays counted as in flight until the store has it.
-    fn give_back(&mut self, fence: TaskFence) {
+    fn give_task_back(&mut self, fence: TaskFence) {
         let session = Arc::clone(&self.session);
         let delay = session.retry_delay(1);
         let release = Release { item: Item::Task(fence), delay, trouble: None, failed: true };
-        self.steps.push(async move { session.give_back(release).await }.map(|()| Step::Released).boxed());
+        self.steps.push(async move { session.give_back(release).await }.map(|()| Step::TaskReleased).boxed());
     }
 
-    fn claimed(&mut self, result: Result<Vec<TaskLease>, Refused>) {
-        self.demand.end(matches!(&result, Ok(leases) if !leases.is_empty()));
+    pub(crate) fn answered(&mut self, answer: Answer, result: &Result<Delivered, Refused>) {
         match result {
-            Ok(leases) if leases.is_empty() => {
-                let session = Arc::clone(&self.session);
-                let queues = session.executor.queues();
-                let ask = async move { Step::Idle(session.work.next_due(&queues).await.ok().flatten()) };
-                self.steps.push(ask.boxed());
-            }
-            Ok(leases) => {
-                for lease in leases {
-                    self.in_flight += 1;
-                    self.begin(lease);
-                }
-            }
-            Err(Refused::Fenced) => self.session.end(),
-            Err(refused) => {
-                tracing::warn!(error = %refused, "activities could not be claimed; trying again");
-                self.idle(None);
-            }
-        }
-    }
-
-    fn idle(&mut self, due: Option<Duration>) {
-        let sleep = self.demand.idle(&self.session, due);
-        self.steps.extend(sleep.map(|sleep| sleep.map(|()| Step::Woken).boxed()));
-    }
-
-    /// Runs a task beside this loop, so that a busy activity does not hold up the others.
-    fn begin(&mut self, lease: TaskLease) {
-        let (done, result) = oneshot::channel();
-        let fence = lease.fence.clone();
-        let session = Arc::clone(&self.session);
-        self.session.env.spawn(
-            async move {
-                let completion = run_one(&session, lease).await;
-                // Nobody listens when the session is over: the answer would be dropped anyway.
-                let _ = done.send(completion);
-            }
-            .boxed(),
-        );
-        self.steps.push(result.map(|completion| Step::Done(completion.map_err(|_| fence))).boxed());
-    }
-
-    fn answered(&mut self, answer: Answer, result: &Result<Delivered, Refused>) {
-        match result {
-            Ok(Delivered::Applied) => self.finished(),
+            Ok(Delivered::Applied) => self.settle_tasks(1),
             Ok(Delivered::Dropped(reason)) => {
                 let instance = &answer.completion.fence.instance;
                 tracing::info!(%instance, ?reason, "the answer of an activity was dropped");
-                self.finished();
+                self.settle_tasks(1);
             }
             Err(Refused::Unknown(_) | Refused::NotExecuted(_)) => {
-                let again = Answer { attempts: answer.attempts + 1, ..answer };
+                let again = Box::new(Answer { attempts: answer.attempts + 1, ..answer });
                 let delay = self.session.retry_delay(again.attempts).min(self.session.options.poll_max);
-                self.steps.push(self.session.sleep(delay).map(|()| Step::Again(again)).boxed());
+                self.steps.push(self.session.sleep(delay).map(|()| Step::AnswerAgain(again)).boxed());
             }
-            Err(Refused::TooLarge(limit)) if answer.attempts == 0 => {
+            Err(Refused::TooLarge(limit)) if !answer.replaced => {
                 // The result does not fit: a failure that says so does, and the orchestration can act on it.
                 let text = format!("{} is {}, the store allows {}", limit.name, limit.found, limit.allowed);
                 let completion = too_large(answer.completion, text);
-                self.ready.push(Answer { completion, attempts: 1 });
+                self.answers.push(Answer { completion, attempts: 0, replaced: true });
             }
             Err(refused) => {
                 tracing::error!(error = %refused, "the answer of an activity was refused; it is tried again");
-                self.give_back(answer.completion.fence);
+                self.give_task_back(answer.completion.fence);
             }
         }
     }
 }
-
 fn too_large(completion: Completion, text: String) -> Completion {
     let Completion { fence, mut answer } = completion;
     // What this host has just encoded can be read back.
@@ -219,20 +199,11 @@ fn worn_out(attempts: u32) -> TaskFailureDetails {
     failure::failure("ActivityCrashed", text).non_retriable()
 }
 
-async fn claim(session: Arc<Session>, free: usize) -> Step {
-    if !session.may_claim() {
-        return Step::Claimed(Err(Refused::NotExecuted(Cause::new("the session could not be renewed"))));
-    }
-    let claimed = session.work.claim_activities(session.want(free)).await;
-    if matches!(claimed, Err(Refused::NotExecuted(_))) {
-        // The store may hold the session for expired, after a jump of its clock, say: a renewal mends that.
-        session.renew().await;
-    }
-    Step::Claimed(claimed)
-}
-
 async fn answer(session: Arc<Session>, batch: Vec<Answer>) -> Step {
     let completions = batch.iter().map(|answer| answer.completion.clone()).collect();
     let results = session.work.complete_activities(completions).await;
+    // What a store does not answer it leaves unknown; none should.
+    let missing = || Err(Refused::Unknown(Cause::new("the store gave no answer")));
+    let results = results.into_iter().chain(std::iter::repeat_with(missing));
     Step::Answered(batch.into_iter().zip(results).collect())
 }

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
 pub(crate) struct Cache {
     max: usize,
     clock: u64,
-    entries: BTreeMap<InstanceId, (u64, Entry)>,
+    entries: BTreeMap<InstanceId, (u64, Box<Entry>)>,
     ages: BTreeMap<u64, InstanceId>,
 }
 
@@ -31,10 +31,15 @@ impl Cache {
         Self { max, clock: 0, entries: BTreeMap::new(), ages: BTreeMap::new() }
     }
 
+    /// Whether anything is to be remembered at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.max > 0
+    }
+
     /// Takes the entry out if the record's next turn can continue from it: it is of the same execution, and either
     /// as the last commit left it, or a history that lacks only what was appended since. A live future cannot catch
     /// up: it has to have made the decisions that others committed.
-    pub(crate) fn take(&mut self, instance: &InstanceId, record: &Record) -> Option<Entry> {
+    pub(crate) fn take(&mut self, instance: &InstanceId, record: &Record) -> Option<Box<Entry>> {
         let (age, entry) = self.entries.remove(instance)?;
         self.ages.remove(&age);
         let behind = entry.revision < record.revision && matches!(entry.past, Past::History(_));
@@ -42,7 +47,7 @@ impl Cache {
         (usable && entry.ledger.execution() == record.execution).then_some(entry)
     }
 
-    pub(crate) fn put(&mut self, instance: InstanceId, entry: Entry) {
+    pub(crate) fn put(&mut self, instance: InstanceId, entry: Box<Entry>) {
         if self.max == 0 {
             return;
         }
@@ -81,8 +86,9 @@ mod tests {
         Record { revision: Revision(revision), ..record }
     }
 
-    fn entry(execution: u128, revision: u64, past: Past) -> Entry {
-        Entry { revision: Revision(revision), ledger: Ledger::new(id("i"), ExecutionId(execution)), past }
+    fn entry(execution: u128, revision: u64, past: Past) -> Box<Entry> {
+        let ledger = Ledger::new(id("i"), ExecutionId(execution));
+        Box::new(Entry { revision: Revision(revision), ledger, past })
     }
 
     fn history() -> Past {

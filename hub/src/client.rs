@@ -1,17 +1,18 @@
 //! The raw client: payloads are text. The Rust SDK puts types around it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::select;
+use futures::future::{Either, select};
 
 use dauer_core::InstanceId;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
-use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_POLL};
-use crate::watch::Watch;
+use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_ALONE, WAIT_POLL};
+use crate::watch::{Matters, News, Watch};
 
 /// A client's call that did not succeed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -162,7 +163,8 @@ impl Client {
         instance: &InstanceId,
         timeout: Duration,
     ) -> Result<Record, ClientError> {
-        self.wait(instance, timeout, |record| record.status != Status::Pending).await
+        let begun = |record: &Record| record.status != Status::Pending;
+        self.wait_for(instance, timeout, (Matters::Begun, begun)).await
     }
 
     /// Waits until the instance has ended.
@@ -170,7 +172,7 @@ impl Client {
     /// # Errors
     /// As [`Client::wait_started`].
     pub async fn wait_ended(&self, instance: &InstanceId, timeout: Duration) -> Result<Record, ClientError> {
-        self.wait(instance, timeout, |record| record.status.is_ended()).await
+        self.wait_for(instance, timeout, (Matters::Ended, |record: &Record| record.status.is_ended())).await
     }
 
     /// Waits for a condition: a hint, then a look, with a slow poll behind.
@@ -183,22 +185,33 @@ impl Client {
         timeout: Duration,
         condition: impl Fn(&Record) -> bool,
     ) -> Result<Record, ClientError> {
+        self.wait_for(instance, timeout, (Matters::Anything, condition)).await
+    }
+
+    async fn wait_for(
+        &self,
+        instance: &InstanceId,
+        timeout: Duration,
+        (matters, condition): (Matters, impl Fn(&Record) -> bool),
+    ) -> Result<Record, ClientError> {
         let deadline = self.env.now().after(timeout);
+        // Before the look: a change in between is not missed.
+        let wait = self.watch.wait(instance, matters, &self.hub, &self.env);
+        let mut record = self.get(instance).await?;
         loop {
-            // Registered before the look: a change in between is not missed.
-            let changed = self.watch.changed(instance, &self.hub, &*self.env);
-            let record = self.get(instance).await?;
-            if let Some(record) = &record
-                && condition(record)
-            {
-                return Ok(record.clone());
-            }
+            record = match record {
+                Some(record) if condition(&record) => return Ok(record),
+                other => other,
+            };
             if self.env.now() >= deadline {
                 let (absent, id) = (record.is_none(), instance.clone());
                 return Err(if absent { ClientError::Absent(id) } else { ClientError::TimedOut(id) });
             }
-            let poll = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_POLL)));
-            select(changed, poll).await;
+            let alone = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_ALONE)));
+            record = match select(pin!(wait.news()), alone).await {
+                Either::Left((News::Found(record), _)) => Some(*record),
+                Either::Left((News::Changed, _)) | Either::Right(_) => self.get(instance).await?,
+            };
         }
     }
 }

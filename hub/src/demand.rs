@@ -54,6 +54,16 @@ impl Demand {
         begin
     }
 
+    /// Whether a claim would be sent if there were room.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted && !self.claiming
+    }
+
+    /// Whether a claim is under way.
+    pub(crate) fn is_claiming(&self) -> bool {
+        self.claiming
+    }
+
     /// A claim was answered; where one brought something there may be more.
     pub(crate) fn end(&mut self, fruitful: bool) {
         self.claiming = false;

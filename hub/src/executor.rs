@@ -43,11 +43,32 @@ pub struct TurnDone {
     pub past: Vec<HistoryEvent>,
 }
 
+/// What became of a turn that was to run at once.
+pub enum Attempt {
+    /// It did.
+    Done(Result<TurnDone, Stalled>),
+    /// It has to wait for something.
+    Later(Box<TurnWork>),
+}
+
 /// Something that runs user code: in this process, or by way of a remote worker.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
     /// What it can run: claims ask for nothing else.
     fn queues(&self) -> Queues;
+
+    /// Whether the results of activities that ran on this host may go into the turns they are for, without ever being
+    /// messages. Only for an executor that runs turns in this process and at once: a turn that waits for another worker
+    /// would keep the results from being durable for as long.
+    fn fuses(&self) -> bool {
+        false
+    }
+
+    /// Runs a turn at once, if that is possible without waiting for anything; saves the future. Hands the work back
+    /// otherwise, and [`Executor::turn`] gets it.
+    fn turn_at_once(&self, work: TurnWork) -> Attempt {
+        Attempt::Later(Box::new(work))
+    }
 
     /// Runs the code on a turn's events. The turn is stalled when that is not possible.
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled>;

@@ -14,7 +14,7 @@ use dauer_store::{Env, Manage, Refused, Work};
 use crate::executor::Executor;
 use crate::options::HostOptions;
 use crate::session::{Session, Stop};
-use crate::{activities, backoff, renewal, turns};
+use crate::{backoff, dispatch, renewal};
 
 /// One host in one hub. [`Host::run`] is all of its life.
 pub struct Host {
@@ -73,7 +73,10 @@ impl Host {
             let host = dauer_store::Host { id: self.id.clone(), session, lease: self.options.lease };
             let began = self.env.now();
             match self.hub.attach(host).await {
-                Ok(work) => return Ok(Some((work, began))),
+                Ok(work) => {
+                    tracing::info!(host = %self.id, ?session, "a session was opened");
+                    return Ok(Some((work, began)));
+                }
                 Err(refused @ (Refused::Newer(_) | Refused::Corrupt(_))) => return Err(refused),
                 Err(refused) => tracing::warn!(host = %self.id, error = %refused, "no session; trying again"),
             }
@@ -90,28 +93,29 @@ impl Host {
         self.env.sleep_until(self.env.now().after(duration))
     }
 
-    /// Runs the loops of one session until it is over, or the host has drained.
+    /// Serves one session until it is over, or the host has drained.
     async fn serve(&self, session: &Arc<Session>, stop: &Stop) {
-        let turns = self.beside(turns::run(Arc::clone(session), stop.clone()));
-        let activities = self.beside(activities::run(Arc::clone(session), stop.clone()));
+        let dispatch = self.beside(dispatch::run(Arc::clone(session), stop.clone()));
         // Renewal goes on while the host drains: what it finishes then must still count.
         let (end, ended) = oneshot::channel::<()>();
         let ended: Stop = ended.map(|_| ()).boxed().shared();
         let renewal = self.beside(renewal::run(Arc::clone(session), ended));
-        let loops = futures::future::join(turns, activities);
         let overdue = stop.clone().then({
             let (env, drain) = (Arc::clone(&self.env), self.options.drain_max);
             move |()| env.sleep_until(env.now().after(drain))
         });
-        // A session that the store has ended is left at once; its loops notice by themselves.
-        let work = select(loops, renewal);
+        // A session that the store has ended is left at once; its loop notices by itself.
+        let work = select(dispatch, renewal);
         if let Either::Right(_) = select(work, overdue.boxed()).await {
             tracing::warn!(host = %self.id, "stopped before everything in flight was finished");
         }
         session.end();
         drop(end);
-        if let Err(refused) = session.work.detach().await {
-            tracing::debug!(host = %self.id, error = %refused, "detach was not possible; the lease will run out");
+        match session.work.detach().await {
+            Ok(()) => tracing::info!(host = %self.id, "the session was closed"),
+            Err(refused) => {
+                tracing::warn!(host = %self.id, error = %refused, "the session could not be closed; its lease will run out");
+            }
         }
     }
 

@@ -1,8 +1,14 @@
 //! The running hub.
 //!
-//! A [`Host`] claims turns and activities from a store, has an [`Executor`] run them, and commits. The data flows
-//! through these files: `turns` claims and commits, `turn` takes one turn (load, begin, execute, finish),
-//! `activities` runs tasks, `renewal` keeps the session alive, `cache` remembers what the next turn needs.
+//! A [`Host`] claims turns and activities from a store, has an [`Executor`] run them, and commits. One loop per session
+//! does that (`dispatch`), over what it has in its hands (`slots`):
+//!
+//! - `turns` begins turns and decides whether the instance is kept, `turn` takes one (load, begin, execute, finish);
+//! - `commit` sends checkpoints in batches until the store has said what became of each;
+//! - `activities` runs tasks; a result goes into the next turn of an instance that the host keeps, in that turn's own
+//!   commit, or to the inbox of any other;
+//! - `demand` says when to claim, `renewal` keeps the session alive, `cache` remembers what the next turn needs;
+//! - `client` starts, sends and waits, `watch` wakes its waits.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -10,17 +16,22 @@ mod activities;
 mod backoff;
 mod cache;
 mod client;
+mod commit;
 mod demand;
+mod dispatch;
 mod executor;
+mod hold;
 mod host;
 mod options;
 mod renewal;
+pub mod retention;
 mod session;
+mod slots;
 mod turn;
 mod turns;
 mod watch;
 
 pub use client::{Client, ClientError};
-pub use executor::{Executor, Live, Past, TurnDone, TurnWork};
+pub use executor::{Attempt, Executor, Live, Past, TurnDone, TurnWork};
 pub use host::Host;
 pub use options::{HostOptions, TroublePolicy};

@@ -5,8 +5,12 @@ use std::time::Duration;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::TroubleKind;
 
-/// How often a client's wait looks for itself when no hint comes: hints may be lost, and this bounds what that costs.
+/// How often a client looks at all that it waits for when no hint comes: hints may be lost, and this bounds what that
+/// costs.
 pub(crate) const WAIT_POLL: Duration = Duration::from_secs(2);
+
+/// How often a wait looks for itself: only in case whoever looks for all is gone with the host it ran on.
+pub(crate) const WAIT_ALONE: Duration = Duration::from_secs(60);
 
 /// How often a client's call is sent again when the store did not execute it or its outcome is unknown: with the delays
 /// between, about ten seconds, which outlasts a store that is restarted.
@@ -19,8 +23,38 @@ pub(crate) const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// other hosts that were quicker explain; beyond it the store's clock does not move as this host's does.
 pub(crate) const DUE_TRUSTED: u32 = 8;
 
-/// How many hints pass between two looks at who still waits: rare enough to cost nothing, often enough that waits that
-/// were given up do not pile up.
+/// Items of one claim. One that brought something is followed by the next at once, so that this bounds only how much
+/// memory one answer takes, and lets the store work while its items are being executed.
+pub(crate) const CLAIM_MAX: usize = 128;
+
+/// How many checkpoints are sent together at most: enough that the cost of a transaction is shared by many, few enough
+/// that the store works on the first while the rest is still being made.
+pub(crate) const COMMITS_MAX: usize = 64;
+
+/// How long a host's clock may carry on the time that the store last told. A turn that a result begins takes its time
+/// from there; longer, and a clock that jumped would decide when timers fire. A result that comes later goes to the
+/// inbox, and the claim that brings it brings the time: one more write, after a second in which nothing happened.
+pub(crate) const TIME_CARRIED_MAX: Duration = Duration::from_secs(1);
+
+/// The part of the turns in flight, one in so many, that is left to claimed instances when results begin turn after turn.
+pub(crate) const CLAIMED_SHARE: usize = 16;
+
+/// How many instances one look at what clients wait for asks the store for: what the contract takes as one batch.
+pub(crate) const LOOK_IDS_MAX: usize = 1_000;
+
+/// The shortest rest between two such looks. Somebody else's writes may come thousandfold; nobody who waits for them
+/// notices five milliseconds.
+pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The rest is at least so many times as long as the look took: looking takes a fifth of the time at most.
+pub(crate) const LOOK_SHARE: u32 = 4;
+
+/// How long a claim of turns waits for room for their tasks. Activities that are over at once make room within less, and
+/// what is begun then is finished without a detour; where they take long, nobody notices ten milliseconds.
+pub(crate) const TASK_ROOM_PATIENCE: Duration = Duration::from_millis(10);
+
+/// How many hints pass between two looks at whether anyone still waits: rare enough to cost nothing, often enough that a
+/// subscription does not outlive the waits for long.
 pub(crate) const LOOK_EVERY: u32 = 256;
 
 /// The settings of a host.

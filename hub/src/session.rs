@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, Shared};
 
 use dauer_core::Timestamp;
-use dauer_core::model::Tags;
+use dauer_core::model::{Queues, Tags};
 use dauer_store::{Env, Refused, Release, Want, Work};
 
 use crate::executor::Executor;
@@ -43,6 +43,7 @@ impl Session {
         match self.work.renew().await {
             Ok(lost) => {
                 self.renewed_at.store(began.0, Ordering::Relaxed);
+                tracing::info!("the session was renewed");
                 if !lost.is_empty() {
                     tracing::warn!(items = lost.len(), "items were taken over by another host");
                 }
@@ -84,9 +85,9 @@ impl Session {
         }
     }
 
-    /// A claim of at most so many items that this host can execute.
-    pub(crate) fn want(&self, count: usize) -> Want {
-        let (bytes, queues) = (self.options.claim_bytes_max, self.executor.queues());
+    /// A claim of at most so many items from these queues.
+    pub(crate) fn want(&self, count: usize, queues: Queues) -> Want {
+        let bytes = self.options.claim_bytes_max;
         Want { count, bytes, queues, tags: Tags::new(), deadline: None }
     }
 

@@ -1,20 +1,32 @@
 //! One turn: load what is not known, decide what the messages are worth, execute, make the checkpoint.
 
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt};
+
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Checkpoint, Record, Trouble, TroubleKind};
+use dauer_core::model::{Checkpoint, Completion, Record, Trouble, TroubleKind};
 use dauer_core::turn::{self, Finished, Input, Plan, Stalled};
-use dauer_proto::failure;
+use dauer_proto::{HistoryEvent, failure};
 use dauer_store::{ClaimedTurn, Fence, Refused};
 
 use crate::cache::Entry;
-use crate::executor::{Past, TurnDone, TurnWork};
+use crate::executor::{Attempt, Past, TurnDone, TurnWork};
 use crate::session::Session;
 
-/// A turn that is ready to be committed.
+/// A turn that is ready to be committed. Boxed: it goes through many hands.
 pub(crate) struct Prepared {
-    pub(crate) checkpoint: Checkpoint,
+    pub(crate) checkpoint: Box<Checkpoint>,
     /// What to remember once it is committed.
-    pub(crate) entry: Option<Entry>,
+    pub(crate) entry: Option<Box<Entry>>,
+}
+
+/// How far a turn has come at once.
+pub(crate) enum Progress {
+    /// To its end.
+    Done(Result<Prepared, Setback>),
+    /// It has to wait: for its history, or for its worker.
+    Waits(BoxFuture<'static, Result<Prepared, Setback>>),
 }
 
 /// Why a turn did not come to a checkpoint.
@@ -37,33 +49,89 @@ impl From<dauer_core::ledger::LedgerError> for Setback {
     }
 }
 
-/// Takes one turn of a claimed instance.
-pub(crate) async fn take(
-    session: &Session,
+/// Takes one turn of a claimed instance, with the results of tasks that this host holds. Most turns wait for nothing,
+/// and then no future is made.
+pub(crate) fn take(
+    session: &Arc<Session>,
     claimed: ClaimedTurn,
-    cached: Option<Entry>,
-) -> Result<Prepared, Setback> {
-    let (ledger, past) = catch_up(session, &claimed, cached).await?;
+    completions: Vec<Completion>,
+    cached: Option<Box<Entry>>,
+) -> Progress {
+    let Entry { ledger, past, .. } = match cached {
+        Some(entry) => *entry,
+        None => {
+            let Fence { instance, execution, revision, .. } = &claimed.fence;
+            let ledger = Ledger::new(instance.clone(), *execution);
+            Entry { revision: *revision, ledger, past: Past::History(Vec::new()) }
+        }
+    };
+    let expected = claimed.record.history_len;
+    match past {
+        // Live is only ever a hit as it is: there is nothing to catch up with.
+        Past::History(events) if ledger.events() != expected => {
+            let session = Arc::clone(session);
+            let caught_up = async move {
+                let (ledger, events) = catch_up(&session, &claimed, (ledger, events)).await?;
+                match begin(&session, claimed, completions, (ledger, Past::History(events))) {
+                    Progress::Done(result) => result,
+                    Progress::Waits(rest) => rest.await,
+                }
+            };
+            Progress::Waits(caught_up.boxed())
+        }
+        past => begin(session, claimed, completions, (ledger, past)),
+    }
+}
+
+fn begin(
+    session: &Arc<Session>,
+    claimed: ClaimedTurn,
+    completions: Vec<Completion>,
+    (ledger, past): (Ledger, Past),
+) -> Progress {
     let ClaimedTurn { fence, record, messages, now, .. } = claimed;
     let given_up = given_up(session, &record);
-    let plan = turn::begin(Input { fence, record, messages, completions: Vec::new(), now }, &ledger)?;
+    let plan = match turn::begin(Input { fence, record, messages, completions, now }, &ledger) {
+        Ok(plan) => plan,
+        Err(stalled) => return Progress::Done(Err(stalled.into())),
+    };
     if !plan.is_run() {
-        let finished = turn::settle(plan, ledger)?;
-        return Ok(prepared(finished, Some(past)));
+        let settled = turn::settle(plan, ledger).map(|finished| prepared(finished, Some(past)));
+        return Progress::Done(settled.map_err(Setback::from));
     }
     if let Some(trouble) = given_up {
         let text = format!("gave up after {} attempts: {}", trouble.attempts, trouble.reason);
         let details = failure::failure(kind_name(trouble.kind), text).non_retriable();
-        return Ok(prepared(turn::fail(plan, ledger, details)?, None));
+        let failed = turn::fail(plan, ledger, details).map(|finished| prepared(finished, None));
+        return Progress::Done(failed.map_err(Setback::from));
     }
-    run(session, plan, ledger, past).await
+    run(session, plan, ledger, past)
 }
 
-async fn run(session: &Session, plan: Plan, ledger: Ledger, past: Past) -> Result<Prepared, Setback> {
+fn run(session: &Arc<Session>, plan: Plan, ledger: Ledger, past: Past) -> Progress {
     let past = if plan.is_fresh() { Past::History(Vec::new()) } else { past };
     let instance = ledger.instance().clone();
     let work = TurnWork { instance, record: plan.record().clone(), past, new: plan.new_events() };
-    let TurnDone { answer, live, mut past } = session.executor.turn(work).await?;
+    match session.executor.turn_at_once(work) {
+        Attempt::Done(done) => Progress::Done(finish(session, plan, ledger, done)),
+        Attempt::Later(work) => {
+            let session = Arc::clone(session);
+            let rest = async move {
+                let done = session.executor.turn(*work).await;
+                finish(&session, plan, ledger, done)
+            };
+            Progress::Waits(rest.boxed())
+        }
+    }
+}
+
+fn finish(
+    session: &Session,
+    plan: Plan,
+    ledger: Ledger,
+    done: Result<TurnDone, Stalled>,
+) -> Result<Prepared, Setback> {
+    let TurnDone { answer, live, mut past } = done?;
     let mut finished = turn::finish(plan, ledger, answer, &session.options.limits)?;
     let past = match live {
         Some(live) => Past::Live(live),
@@ -85,26 +153,21 @@ fn prepared(finished: Finished, past: Option<Past>) -> Prepared {
         _ => Past::History(Vec::new()),
     };
     let keep = !checkpoint.record.status.is_ended();
-    Prepared { entry: keep.then_some(Entry { revision, ledger, past }), checkpoint }
+    let entry = keep.then(|| Box::new(Entry { revision, ledger, past }));
+    Prepared { checkpoint: Box::new(checkpoint), entry }
 }
 
 /// Reads what of the history is not known yet.
 async fn catch_up(
     session: &Session,
     claimed: &ClaimedTurn,
-    cached: Option<Entry>,
-) -> Result<(Ledger, Past), Setback> {
-    let fence: &Fence = &claimed.fence;
-    let (mut ledger, mut events) = match cached {
-        Some(Entry { ledger, past: Past::History(events), .. }) => (ledger, events),
-        // Live is only ever a hit as it is: there is nothing to catch up with.
-        Some(Entry { ledger, past, .. }) => return Ok((ledger, past)),
-        None => (Ledger::new(fence.instance.clone(), fence.execution), Vec::new()),
-    };
+    (mut ledger, mut events): (Ledger, Vec<HistoryEvent>),
+) -> Result<(Ledger, Vec<HistoryEvent>), Setback> {
     let expected = claimed.record.history_len;
     let mut next = (ledger.events() < expected).then(|| ledger.events());
     while let Some(from) = next {
-        let slice = session.work.load_history(fence, from, session.options.history_page_bytes).await;
+        let max_bytes = session.options.history_page_bytes;
+        let slice = session.work.load_history(&claimed.fence, from, max_bytes).await;
         let slice = slice.map_err(Setback::Refused)?;
         for batch in &slice.batches {
             events.extend(ledger.absorb(batch)?);
@@ -115,7 +178,7 @@ async fn catch_up(
         let text = format!("the history has {} events where {expected} are recorded", ledger.events());
         return Err(Stalled::new(TroubleKind::Undecodable, text).into());
     }
-    Ok((ledger, Past::History(events)))
+    Ok((ledger, events))
 }
 
 /// The trouble of an instance that a setting says has been tried often enough.

@@ -1,288 +1,152 @@
-//! The loop that claims, takes and commits turns: one explicit state, one kind of input at a time.
-//!
-//! Whatever is under way is a future in one set, and each ends as one [`Step`]. All steps that are ready are taken
-//! before anything new is begun, so that checkpoints made together are committed together.
+//! The turns of the loop: each begins with messages, with results, or with both, and comes to a checkpoint or a
+//! setback.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::future::FutureExt;
 
 use dauer_core::InstanceId;
-use dauer_core::model::{Checkpoint, History, Kind, Status, Then, Trouble, TroubleKind};
+use dauer_core::model::{Checkpoint, Completion, History, Status, Task, Then, Trouble, TroubleKind};
 use dauer_core::turn::Stalled;
-use dauer_store::{Cause, ClaimedTurn, Committed, Fence, Hint, Item, Record, Refused, Release};
+use dauer_store::{Fence, Item, Refused, Release};
 
-use crate::cache::Cache;
-use crate::demand::Demand;
-use crate::session::{Session, Stop};
-use crate::turn::{self, Prepared, Setback};
+use crate::commit::Pending;
+use crate::dispatch::{Dispatch, Step};
+use crate::hold::{Begin, Ticket};
+use crate::turn::{self, Prepared, Progress, Setback};
 
-/// A turn whose checkpoint waits for the store's word.
-struct Pending {
+/// A turn that has come to its end.
+pub(crate) struct Turned {
     ticket: Ticket,
-    prepared: Prepared,
-    /// The store once did not know the outcome; what is cached of the instance is dropped in the end.
-    unknown: bool,
+    fence: Fence,
     attempts: u32,
+    suspect: bool,
+    /// The results it was given; the checkpoint has those that it used.
+    given: Vec<Completion>,
+    result: Result<Prepared, Setback>,
 }
 
-impl Pending {
-    fn instance(&self) -> &InstanceId {
-        &self.prepared.checkpoint.fence.instance
+impl Dispatch {
+    /// Begins the turns that results wait for.
+    pub(crate) fn begin_due(&mut self) {
+        for instance in std::mem::take(&mut self.due) {
+            match self.store_now() {
+                Some(now) => {
+                    let bytes_max = self.session.options.claim_bytes_max;
+                    if let Some(begin) = self.slots.begin_due(&instance, now, bytes_max) {
+                        self.begin(begin, false);
+                    }
+                }
+                None => {
+                    // A turn needs the store's time, and only a claim tells it.
+                    let results = self.slots.give_up_due(&instance);
+                    self.answer_all(results);
+                    self.release_if_useless(&instance);
+                }
+            }
+        }
     }
-}
 
-/// One claim of one instance, from the moment it is handed out until this host is done with it.
-type Ticket = u64;
+    pub(crate) fn begin_suspect(&mut self) {
+        while !self.suspect_runs
+            && let Some(begin) = self.suspects.pop_front()
+        {
+            if self.slots.is_current(&begin.claimed.fence.instance, begin.ticket) {
+                self.suspect_runs = true;
+                self.begin(begin, true);
+            } else {
+                self.answer_all(begin.completions);
+            }
+        }
+    }
 
-enum Step {
-    Hinted,
-    Woken,
-    Claimed(Result<Vec<ClaimedTurn>, Refused>),
-    Idle(Option<Duration>),
-    Turned {
-        ticket: Ticket,
-        fence: Fence,
-        record: Box<Record>,
-        suspect: bool,
-        result: Box<Result<Prepared, Setback>>,
-    },
-    Committed(Vec<(Pending, Result<Committed, Refused>)>),
-    Again(Box<Pending>),
-    Released(InstanceId, Ticket),
-    Stopped,
-}
+    pub(crate) fn begin(&mut self, begin: Begin, suspect: bool) {
+        let Begin { ticket, claimed, completions, entry } = begin;
+        let known = self.cache.take(&claimed.fence.instance, &claimed.record);
+        let cached = entry.or(known);
+        let (fence, attempts, given) = (claimed.fence.clone(), claimed.record.attempts, completions.clone());
+        match turn::take(&self.session, claimed, completions, cached) {
+            Progress::Done(result) => {
+                self.turned(Turned { ticket, fence, attempts, suspect, given, result });
+            }
+            Progress::Waits(rest) => {
+                let turned = rest.map(move |result| {
+                    Step::Turned(Box::new(Turned { ticket, fence, attempts, suspect, given, result }))
+                });
+                self.steps.push(turned.boxed());
+            }
+        }
+    }
 
-struct Turns {
-    session: Arc<Session>,
-    cache: Cache,
-    steps: FuturesUnordered<BoxFuture<'static, Step>>,
-    ready: Vec<Pending>,
-    suspects: VecDeque<(Ticket, ClaimedTurn)>,
-    suspect_runs: bool,
-    /// The instances in flight, each with its current claim. A later claim of the same instance settles whatever the
-    /// earlier one was still waiting for: what became of it is in the claimed record. Every step of an earlier claim
-    /// is ignored, so that at most one commit per instance is in flight (rule 3).
-    current: BTreeMap<InstanceId, Ticket>,
-    tickets: Ticket,
-    demand: Demand,
-    stopping: bool,
-}
+    pub(crate) fn turned(&mut self, turned: Turned) {
+        let Turned { ticket, fence, attempts, suspect, given, result } = turned;
+        if suspect {
+            self.suspect_runs = false;
+        }
+        if !self.slots.is_current(&fence.instance, ticket) {
+            return self.answer_all(given);
+        }
+        match result {
+            Ok(prepared) => self.prepared(ticket, given, prepared),
+            Err(setback) => {
+                self.answer_all(given);
+                self.setback(ticket, fence, attempts, setback);
+            }
+        }
+    }
 
-/// Claims and commits turns until told to stop, then finishes what is in flight.
-pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
-    let cache = Cache::new(session.options.cache_instances_max);
-    let steps = FuturesUnordered::new();
-    let mut turns = Turns {
-        cache,
-        steps,
-        ready: Vec::new(),
-        suspects: VecDeque::new(),
-        suspect_runs: false,
-        current: BTreeMap::new(),
-        tickets: 0,
-        demand: Demand::new(),
-        stopping: false,
-        session,
-    };
-    turns.steps.push(stop.map(|()| Step::Stopped).boxed());
-    let mut hints = turns.session.work.changes().fuse();
-    loop {
-        if turns.is_done() {
+    fn prepared(&mut self, ticket: Ticket, given: Vec<Completion>, prepared: Prepared) {
+        let Prepared { mut checkpoint, entry } = prepared;
+        if given.len() > checkpoint.completions.len() {
+            let used =
+                |result: &Completion| checkpoint.completions.iter().any(|used| used.fence == result.fence);
+            let left: Vec<_> = given.into_iter().filter(|result| !used(result)).collect();
+            self.answer_all(left);
+        }
+        self.keep_or_release(&mut checkpoint);
+        self.slots.commits(&checkpoint.fence.instance, checkpoint.then == Then::Keep);
+        self.in_flight += checkpoint.take;
+        self.commit_soon(Pending { ticket, checkpoint, entry, unknown: false, attempts: 0 });
+    }
+
+    /// Decides what becomes of the instance after the commit. It is kept while tasks of it run here, for their results
+    /// to go into its next turn; and when the next run begins with what is there. Otherwise whoever has room goes on.
+    fn keep_or_release(&self, checkpoint: &mut Checkpoint) {
+        if checkpoint.record.status != Status::Running {
             return;
         }
-        turns.begin_what_can();
-        let step = futures::select_biased! {
-            step = turns.steps.select_next_some() => step,
-            hint = hints.select_next_some() => match hint {
-                Hint::Ready(Kind::Orchestration | Kind::Entity) => Step::Hinted,
-                _ => continue,
-            },
+        let keeps = match &checkpoint.history {
+            History::Replace { prologue, .. } => !prologue.is_empty() && !self.stopping,
+            History::Append(_) if !self.fuses => false,
+            History::Append(_) => {
+                checkpoint.take = self.take_of(checkpoint);
+                let (instance, execution) = (&checkpoint.fence.instance, checkpoint.record.execution);
+                checkpoint.take > 0 || self.slots.has_use_for(instance, execution)
+            }
         };
-        turns.take(step);
-        // All that is ready now goes into the same batch.
-        while let Some(Some(step)) = turns.steps.next().now_or_never() {
-            turns.take(step);
-        }
-    }
-}
-
-impl Turns {
-    fn is_done(&self) -> bool {
-        self.session.is_over() || self.stopping && self.current.is_empty()
-    }
-
-    fn begin_what_can(&mut self) {
-        let ready = std::mem::take(&mut self.ready);
-        let batch: Vec<_> = ready.into_iter().filter(|p| self.is_current(p.instance(), p.ticket)).collect();
-        if !batch.is_empty() {
-            let session = Arc::clone(&self.session);
-            self.steps.push(commit(session, batch).boxed());
-        }
-        while !self.suspect_runs
-            && let Some((ticket, claimed)) = self.suspects.pop_front()
-        {
-            if self.is_current(&claimed.fence.instance, ticket) {
-                self.suspect_runs = true;
-                self.begin(ticket, claimed, true);
-            }
-        }
-        let free = self.session.options.turns_max.saturating_sub(self.current.len());
-        if self.demand.begin(!self.stopping && free > 0) {
-            self.steps.push(claim(Arc::clone(&self.session), free).boxed());
+        if keeps {
+            checkpoint.then = Then::Keep;
         }
     }
 
-    fn is_current(&self, instance: &InstanceId, ticket: Ticket) -> bool {
-        self.current.get(instance) == Some(&ticket)
-    }
-
-    /// This host is done with a claim.
-    fn finish(&mut self, instance: &InstanceId) {
-        self.current.remove(instance);
-        self.demand.room();
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Hinted => self.demand.hint(),
-            Step::Woken => self.demand.wake(),
-            Step::Claimed(result) => self.claimed(result),
-            Step::Idle(due) => self.idle(due),
-            Step::Turned { ticket, fence, record, suspect, result } => {
-                if suspect {
-                    self.suspect_runs = false;
-                }
-                if self.is_current(&fence.instance, ticket) {
-                    match *result {
-                        Ok(prepared) => self.prepared(ticket, prepared),
-                        Err(setback) => self.setback(ticket, fence, &record, setback),
-                    }
-                }
-            }
-            Step::Committed(results) => {
-                for (pending, result) in results {
-                    if self.is_current(pending.instance(), pending.ticket) {
-                        self.committed(pending, result);
-                    }
-                }
-            }
-            Step::Again(pending) => self.ready.push(*pending),
-            Step::Released(instance, ticket) => {
-                if self.is_current(&instance, ticket) {
-                    self.finish(&instance);
-                }
-            }
-            Step::Stopped => self.stopping = true,
+    /// How many of the new tasks this host takes. Those that it can run come first: tasks of different queues have no
+    /// order among each other, and their identities do not depend on it.
+    fn take_of(&self, checkpoint: &mut Checkpoint) -> usize {
+        if self.stopping {
+            return 0;
         }
-    }
-
-    fn claimed(&mut self, result: Result<Vec<ClaimedTurn>, Refused>) {
-        self.demand.end(matches!(&result, Ok(claimed) if !claimed.is_empty()));
-        match result {
-            Ok(claimed) if claimed.is_empty() => self.ask_when(),
-            Ok(claimed) => {
-                for claimed in claimed {
-                    self.tickets += 1;
-                    self.current.insert(claimed.fence.instance.clone(), self.tickets);
-                    if claimed.record.attempts >= self.session.options.suspect_attempts {
-                        self.suspects.push_back((self.tickets, claimed));
-                    } else {
-                        self.begin(self.tickets, claimed, false);
-                    }
-                }
-            }
-            Err(Refused::Fenced) => self.session.end(),
-            Err(refused) => {
-                tracing::warn!(error = %refused, "turns could not be claimed; trying again");
-                self.idle(None);
-            }
+        // The results of this checkpoint make room with it.
+        let free = self.room_for_tasks() + checkpoint.completions.len();
+        let can_run = |task: &Task| self.queues.admits(&task.queue);
+        let runnable = checkpoint.tasks.iter().filter(|task| can_run(task)).count();
+        if runnable > 0 && runnable < checkpoint.tasks.len() {
+            checkpoint.tasks.sort_by_key(|task| !can_run(task));
         }
+        runnable.min(free)
     }
 
-    fn ask_when(&mut self) {
-        let session = Arc::clone(&self.session);
-        let ask =
-            async move { Step::Idle(session.work.next_due(&session.executor.queues()).await.ok().flatten()) };
-        self.steps.push(ask.boxed());
-    }
-
-    fn idle(&mut self, due: Option<Duration>) {
-        let sleep = self.demand.idle(&self.session, due);
-        self.steps.extend(sleep.map(|sleep| sleep.map(|()| Step::Woken).boxed()));
-    }
-
-    fn begin(&mut self, ticket: Ticket, claimed: ClaimedTurn, suspect: bool) {
-        let cached = self.cache.take(&claimed.fence.instance, &claimed.record);
-        let session = Arc::clone(&self.session);
-        let (fence, record) = (claimed.fence.clone(), Box::new(claimed.record.clone()));
-        let turn = async move {
-            let result = Box::new(turn::take(&session, claimed, cached).await);
-            Step::Turned { ticket, fence, record, suspect, result }
-        };
-        self.steps.push(turn.boxed());
-    }
-
-    fn prepared(&mut self, ticket: Ticket, mut prepared: Prepared) {
-        // The next run begins with its prologue, which is there: the session goes on with it. All else that may wait
-        // is claimed again, by whoever has room.
-        let next_run =
-            matches!(&prepared.checkpoint.history, History::Replace { prologue, .. } if !prologue.is_empty());
-        if next_run && prepared.checkpoint.record.status == Status::Running {
-            prepared.checkpoint.then = Then::Keep;
-        }
-        self.ready.push(Pending { ticket, prepared, unknown: false, attempts: 0 });
-    }
-
-    fn committed(&mut self, pending: Pending, result: Result<Committed, Refused>) {
-        match result {
-            Ok(committed) => self.continued(pending, committed),
-            Err(Refused::Fenced) => {
-                let instance = pending.instance();
-                tracing::warn!(%instance, "a turn was fenced: another host has the instance");
-                self.finish(&instance.clone());
-            }
-            Err(refused @ (Refused::Unknown(_) | Refused::NotExecuted(_))) => {
-                // The same again: the store answers whether it had happened (rule 3).
-                let unknown = pending.unknown || matches!(refused, Refused::Unknown(_));
-                let attempts = pending.attempts + 1;
-                let delay = self.session.retry_delay(attempts).min(self.session.options.poll_max);
-                let again = Box::new(Pending { unknown, attempts, ..pending });
-                self.steps.push(self.session.sleep(delay).map(|()| Step::Again(again)).boxed());
-            }
-            Err(refused) => {
-                let kind = match refused {
-                    Refused::TooLarge(_) => TroubleKind::TooLarge,
-                    _ => TroubleKind::Undecodable,
-                };
-                let setback = Setback::Stalled(Stalled::new(kind, refused.to_string()));
-                let Checkpoint { fence, record, .. } = pending.prepared.checkpoint;
-                self.setback(pending.ticket, fence, &record, setback);
-            }
-        }
-    }
-
-    fn continued(&mut self, pending: Pending, committed: Committed) {
-        let Pending { ticket, prepared: Prepared { checkpoint, entry }, unknown, .. } = pending;
-        let Checkpoint { fence, mut record, .. } = checkpoint;
-        if let Some(entry) = entry.filter(|_| !unknown) {
-            self.cache.put(fence.instance.clone(), entry);
-        }
-        let Committed { revision, arrived: messages, now, .. } = committed;
-        if messages.is_empty() {
-            return self.finish(&fence.instance);
-        }
-        record.revision = revision;
-        record.times.updated = now;
-        let fence = Fence { execution: record.execution, revision, ..fence };
-        let claimed = ClaimedTurn { fence, record, messages, more: false, history: None, now };
-        self.begin(ticket, claimed, false);
-    }
-
-    fn setback(&mut self, ticket: Ticket, fence: Fence, record: &Record, setback: Setback) {
+    pub(crate) fn setback(&mut self, ticket: Ticket, fence: Fence, attempts: u32, setback: Setback) {
         let stalled = match setback {
             Setback::Stalled(stalled) => stalled,
             Setback::Refused(refused @ Refused::Corrupt(_)) => {
@@ -290,46 +154,54 @@ impl Turns {
             }
             Setback::Refused(refused) => {
                 // The store is in trouble, not the instance: give it back without blame.
-                tracing::warn!(instance = %fence.instance, error = %refused, "a history could not be loaded");
-                return self.release(ticket, fence, None);
+                tracing::error!(instance = %fence.instance, error = %refused, "a history could not be loaded");
+                let delay = self.session.retry_delay(1);
+                return self.release(ticket, fence, delay, None);
             }
         };
         let Stalled { kind, reason } = stalled;
-        tracing::warn!(instance = %fence.instance, ?kind, %reason, "a turn is stalled; it is tried again");
-        let attempts = record.attempts + 1;
+        tracing::error!(instance = %fence.instance, ?kind, %reason, "a turn is stalled; it is tried again");
+        let attempts = attempts + 1;
         let trouble = Trouble { kind, reason, since: self.session.env.now(), attempts };
-        self.release(ticket, fence, Some(trouble));
+        let delay = self.session.retry_delay(attempts);
+        self.release(ticket, fence, delay, Some(trouble));
     }
 
-    fn release(&mut self, ticket: Ticket, fence: Fence, trouble: Option<Trouble>) {
+    /// Gives an instance back; with a trouble it counts as a failed attempt. Results that wait for it go to its inbox.
+    pub(crate) fn release(
+        &mut self,
+        ticket: Ticket,
+        fence: Fence,
+        delay: Duration,
+        trouble: Option<Trouble>,
+    ) {
         self.cache.forget(&fence.instance);
-        let attempts = trouble.as_ref().map_or(1, |trouble| trouble.attempts);
-        let delay = self.session.retry_delay(attempts);
+        let (results, entry) = self.slots.releases(&fence.instance);
+        if let Some(entry) = entry {
+            self.cache.put(fence.instance.clone(), entry);
+        }
+        self.answer_all(results);
         let failed = trouble.is_some();
         let (session, instance) = (Arc::clone(&self.session), fence.instance.clone());
         let release = Release { item: Item::Turn(fence), delay, trouble, failed };
         let released = async move {
             session.give_back(release).await;
-            Step::Released(instance, ticket)
+            Step::TurnReleased(instance, ticket)
         };
         self.steps.push(released.boxed());
     }
-}
 
-async fn claim(session: Arc<Session>, free: usize) -> Step {
-    if !session.may_claim() {
-        return Step::Claimed(Err(Refused::NotExecuted(Cause::new("the session could not be renewed"))));
+    /// Gives an instance back that is kept although nothing of it runs here any more.
+    pub(crate) fn release_if_useless(&mut self, instance: &InstanceId) {
+        if let Some((ticket, fence)) = self.slots.useless(instance) {
+            self.release(ticket, fence, Duration::ZERO, None);
+        }
     }
-    let claimed = session.work.claim_turns(session.want(free)).await;
-    if matches!(claimed, Err(Refused::NotExecuted(_))) {
-        // The store may hold the session for expired, after a jump of its clock, say: a renewal mends that.
-        session.renew().await;
-    }
-    Step::Claimed(claimed)
-}
 
-async fn commit(session: Arc<Session>, batch: Vec<Pending>) -> Step {
-    let checkpoints = batch.iter().map(|pending| pending.prepared.checkpoint.clone()).collect();
-    let results = session.work.commit_turns(checkpoints).await;
-    Step::Committed(batch.into_iter().zip(results).collect())
+    /// This host is done with an instance.
+    pub(crate) fn finish(&mut self, instance: &InstanceId) {
+        let results = self.slots.finish(instance, self.turn_demand.is_claiming());
+        self.answer_all(results);
+        self.turn_demand.room();
+    }
 }

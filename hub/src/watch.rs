@@ -1,17 +1,67 @@
 //! Waits for changes of instances: one subscription for all that a client waits for, and a wake-up for those whose
-//! instance changed. A thousand waits cost a thousand entries in a map, not a thousand streams of all hints.
+//! instance changed as they want it to. A thousand waits cost a thousand entries in a map, not a thousand streams of all
+//! hints; and a status that a wait is not for costs it nothing.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
-use futures::StreamExt;
-use futures::channel::oneshot;
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
+use futures::stream::StreamExt;
 
 use dauer_core::InstanceId;
+use dauer_core::model::{Record, Status};
 use dauer_store::{Changes, Env, Hint, Manage};
 
-use crate::options::LOOK_EVERY;
+use crate::options::{LOOK_EVERY, LOOK_IDS_MAX, LOOK_PAUSE, LOOK_SHARE, WAIT_POLL};
+
+/// Which changes a wait is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Matters {
+    /// The instance has begun to run, or is past that.
+    Begun,
+    /// It has ended.
+    Ended,
+    /// Whatever changes.
+    Anything,
+}
+
+impl Matters {
+    fn admits(self, status: Status) -> bool {
+        match self {
+            Self::Begun => status != Status::Pending,
+            Self::Ended => status.is_ended(),
+            Self::Anything => true,
+        }
+    }
+}
+
+/// What a wait is woken with.
+pub(crate) enum News {
+    /// Something has changed: look.
+    Changed,
+    /// Somebody has looked already, after the wait began.
+    Found(Box<Record>),
+}
+
+#[derive(Default)]
+struct Signal {
+    state: Mutex<(Option<News>, Option<Waker>)>,
+}
+
+impl Signal {
+    fn send(&self, news: News) {
+        let mut state = unpoisoned(&self.state);
+        // What was found may be older than the change that was told meanwhile.
+        if !matches!(state.0, Some(News::Changed)) {
+            state.0 = Some(news);
+        }
+        let waker = state.1.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
 
 /// Who waits for which instance.
 #[derive(Default)]
@@ -22,67 +72,142 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct State {
     listening: bool,
-    waiting: BTreeMap<InstanceId, Vec<oneshot::Sender<()>>>,
+    waiting: BTreeMap<InstanceId, Vec<(Matters, Arc<Signal>)>>,
+}
+
+/// One wait, for as long as it lives.
+pub(crate) struct Wait {
+    watch: Arc<Watch>,
+    instance: InstanceId,
+    signal: Arc<Signal>,
+}
+
+impl Wait {
+    /// Ready once the instance has changed, or somebody has looked, as this wait wants it.
+    pub(crate) async fn news(&self) -> News {
+        poll_fn(|context| {
+            let mut state = unpoisoned(&self.signal.state);
+            match state.0.take() {
+                Some(news) => Poll::Ready(news),
+                None => {
+                    state.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut state = unpoisoned(&self.watch.state);
+        if let Some(waits) = state.waiting.get_mut(&self.instance) {
+            waits.retain(|(_, signal)| !Arc::ptr_eq(signal, &self.signal));
+            if waits.is_empty() {
+                state.waiting.remove(&self.instance);
+            }
+        }
+    }
 }
 
 impl Watch {
-    /// Ready once the instance has changed, as far as hints tell. They may be lost: look again after a while.
-    pub(crate) fn changed(
+    /// Begins a wait. Look after that: a change before is not told.
+    pub(crate) fn wait(
         self: &Arc<Self>,
         instance: &InstanceId,
+        matters: Matters,
         hub: &Arc<dyn Manage>,
-        env: &dyn Env,
-    ) -> BoxFuture<'static, ()> {
-        let (wake, woken) = oneshot::channel();
-        let mut state = self.lock();
-        state.waiting.entry(instance.clone()).or_default().push(wake);
+        env: &Arc<dyn Env>,
+    ) -> Wait {
+        let signal = Arc::<Signal>::default();
+        let mut state = unpoisoned(&self.state);
+        state.waiting.entry(instance.clone()).or_default().push((matters, Arc::clone(&signal)));
         if !state.listening {
             state.listening = true;
-            env.spawn(listen(Arc::clone(self), hub.changes()).boxed());
+            let (watch, changes) = (Arc::clone(self), hub.changes());
+            env.spawn(listen(watch, changes, (Arc::clone(hub), Arc::clone(env))).boxed());
         }
-        // A watch that ends without a word leaves the wait to its own look.
-        async move {
-            if woken.await.is_err() {
-                futures::future::pending::<()>().await;
-            }
-        }
-        .boxed()
+        drop(state);
+        Wait { watch: Arc::clone(self), instance: instance.clone(), signal }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wake(&self, instance: &InstanceId) {
-        for wake in self.lock().waiting.remove(instance).unwrap_or_default() {
-            // Whoever gave up waiting is not there to hear it.
-            let _ = wake.send(());
+    fn tell(&self, instance: &InstanceId, status: Status, news: impl Fn() -> News) {
+        // Woken outside the lock: whoever wakes may end a wait at once.
+        let mut woken = Vec::new();
+        if let Some(waits) = unpoisoned(&self.state).waiting.get(instance) {
+            let admitted = waits.iter().filter(|(matters, _)| matters.admits(status));
+            woken.extend(admitted.map(|(_, signal)| Arc::clone(signal)));
+        }
+        for signal in woken {
+            signal.send(news());
         }
     }
 
-    /// Forgets waits that were given up; whether any are left.
+    fn instances(&self) -> Vec<InstanceId> {
+        unpoisoned(&self.state).waiting.keys().cloned().collect()
+    }
+
+    /// Whether anyone waits; if not, nobody listens from now on.
     fn is_needed(&self) -> bool {
-        let mut state = self.lock();
-        state.waiting.retain(|_, waits| {
-            waits.retain(|wake| !wake.is_canceled());
-            !waits.is_empty()
-        });
+        let mut state = unpoisoned(&self.state);
         state.listening = !state.waiting.is_empty();
         state.listening
     }
 }
 
-/// Hears hints for as long as anyone waits.
-async fn listen(watch: Arc<Watch>, mut changes: Changes) {
+/// Hears hints for as long as anyone waits, and looks now and then without any: they may be lost.
+async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc<dyn Env>)) {
+    let mut changes = changes.fuse();
+    let poll = || seam.1.sleep_until(seam.1.now().after(WAIT_POLL)).fuse();
+    let mut poll_is_due = poll();
+    // Somebody else's writes come without ids. One look at a time answers all of them that came before it began.
+    let mut looking: Fuse<BoxFuture<'static, ()>> = Fuse::terminated();
+    let mut wanted = false;
     let mut heard = 0_u32;
-    while let Some(hint) = changes.next().await {
-        if let Hint::Status(instance, _) = hint {
-            watch.wake(&instance);
+    loop {
+        futures::select_biased! {
+            () = looking => {}
+            () = poll_is_due => {
+                if !watch.is_needed() {
+                    return;
+                }
+                poll_is_due = poll();
+                wanted = true;
+            }
+            hint = changes.select_next_some() => {
+                match hint {
+                    Hint::Status(instance, status) => watch.tell(&instance, status, || News::Changed),
+                    Hint::Elsewhere => wanted = true,
+                    Hint::Ready(_) | Hint::SessionEnded(_) => {}
+                }
+                heard = heard.wrapping_add(1);
+                if heard.is_multiple_of(LOOK_EVERY) && !watch.is_needed() {
+                    return;
+                }
+            }
         }
-        heard = heard.wrapping_add(1);
-        if heard.is_multiple_of(LOOK_EVERY) && !watch.is_needed() {
-            return;
+        if looking.is_terminated() && std::mem::take(&mut wanted) {
+            looking = look(Arc::clone(&watch), seam.clone()).boxed().fuse();
         }
     }
-    watch.lock().listening = false;
+}
+
+/// Looks at all that is waited for; then rests, so that looking takes a small part of the time however many they are.
+async fn look(watch: Arc<Watch>, (hub, env): (Arc<dyn Manage>, Arc<dyn Env>)) {
+    let began = env.now();
+    let instances = watch.instances();
+    for part in instances.chunks(LOOK_IDS_MAX) {
+        // A store that cannot answer now is asked by the waits themselves, after a while.
+        let Ok(found) = hub.get(part.to_vec()).await else { break };
+        for (fence, record) in found.into_iter().flatten() {
+            watch.tell(&fence.instance, record.status, || News::Found(Box::new(record.clone())));
+        }
+    }
+    let rest = LOOK_PAUSE.max(env.now().since(began) * LOOK_SHARE);
+    env.sleep_until(env.now().after(rest)).await;
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 
 use dauer_core::model::{Filter, Queues, TroubleKind, VersionRule};
 use dauer_core::turn::{self, Stalled};
-use dauer_hub::{Executor, Past, TurnDone, TurnWork};
+use dauer_hub::{Attempt, Executor, Past, TurnDone, TurnWork};
 use dauer_proto::{ActionType, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure};
 use dauer_replay::{ActivityContext, Live, Registry, TurnError};
 use dauer_store::TaskLease;
@@ -78,9 +78,22 @@ impl Executor for LocalExecutor {
         }
     }
 
-    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+    fn fuses(&self) -> bool {
+        true
+    }
+
+    fn turn_at_once(&self, work: TurnWork) -> Attempt {
         // Without a budget: tokio's would make a channel inside the orchestration pend although it is ready.
-        tokio::task::unconstrained(async { self.take(work) }).await.map_err(stalled)
+        let taken = tokio::task::unconstrained(async { self.take(work) }).now_or_never();
+        // Nothing in there waits.
+        Attempt::Done(taken.unwrap_or(Err(TurnError::Poisoned)).map_err(stalled))
+    }
+
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+        match self.turn_at_once(work) {
+            Attempt::Done(done) => done,
+            Attempt::Later(_) => Err(stalled(TurnError::Poisoned)),
+        }
     }
 
     async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {

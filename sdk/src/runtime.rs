@@ -38,7 +38,9 @@ impl Env for TokioEnv {
         let longest = Duration::from_secs(365 * 24 * 60 * 60);
         let duration = at.since(self.now()).min(longest);
         let _entered = self.runtime.enter();
-        tokio::time::sleep(duration).boxed()
+        // Without a budget: thousands of waits in one task would be woken again and again, a hundred of them at a time
+        // getting their turn.
+        tokio::task::unconstrained(tokio::time::sleep(duration)).boxed()
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {

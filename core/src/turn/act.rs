@@ -274,7 +274,8 @@ impl<'a> Effects<'a> {
             class,
             origin: self.origin(ordinal),
             answers,
-            visible_at: visible_at.unwrap_or_else(|| self.now()),
+            // At once: a turn's time may be ahead of the store's, and then nobody would see it for a while.
+            visible_at: visible_at.unwrap_or_default(),
             event: Encoded::new(&event),
         });
     }

@@ -210,7 +210,7 @@ impl<'a> Gather<'a> {
                     ordinal: u32::try_from(self.refusals.len()).ok(),
                 },
                 answers: Some(message.id),
-                visible_at: self.input.now,
+                visible_at: Timestamp::default(),
                 event: Encoded::new(&failed),
             });
         }

@@ -9,7 +9,7 @@ use dauer_proto::{
 };
 
 use crate::identity;
-use crate::ids::MessageId;
+use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
 use crate::model::{
@@ -211,7 +211,8 @@ fn carry_events(
 }
 
 fn prologue_message(effects: &Effects<'_>, id: MessageId, class: Class, event: Encoded) -> Message {
-    let (to, visible_at) = (effects.plan.fence.instance.clone(), effects.now());
+    // At once, whatever the turn's time is: a run whose start cannot be seen yet would begin without it.
+    let (to, visible_at) = (effects.plan.fence.instance.clone(), Timestamp::default());
     Message { id, to, execution: None, class, origin: effects.origin(None), answers: None, visible_at, event }
 }
 

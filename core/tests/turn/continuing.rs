@@ -212,3 +212,16 @@ fn a_suspend_that_was_resumed_is_not_carried_into_the_next_run() {
     run.suspend().turn([]);
     run.resume().turn([continued(1, "2", vec![])]).is("first ExecutionStarted#0 order(2)\n= Running");
 }
+
+/// A turn's time may be ahead of the store's: that of a host whose clock was, or of a store that was moved. What it sends
+/// is for now all the same. A run whose start could not be seen yet would begin without it.
+#[test]
+fn what_a_turn_sends_is_visible_at_once() {
+    let mut run = Run::start("loop", None);
+    let step =
+        run.at(9_000_000).turn([child(1, "child", "c"), continued(2, "", vec![unconsumed("b", None)])]);
+    let History::Replace { prologue, .. } = &step.checkpoint.history else { panic!("a new run begins") };
+    let sent = prologue.iter().chain(&step.checkpoint.messages);
+    let times: Vec<Timestamp> = sent.map(|message| message.visible_at).collect();
+    assert_eq!(times, [Timestamp::default(); 3]);
+}

@@ -2,12 +2,15 @@
 #![allow(dead_code)] // Each test file uses its own part.
 #![allow(clippy::unwrap_used)] // A test that cannot be set up has failed.
 
+mod elsewhere;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::channel::oneshot;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
@@ -133,6 +136,7 @@ type OnActivity =
 pub(crate) struct Chain {
     pub(crate) peaks: Arc<Peaks>,
     turn_time: Duration,
+    fuses: bool,
     on_turn: Box<OnTurn>,
     on_activity: Box<OnActivity>,
 }
@@ -142,6 +146,7 @@ impl Chain {
         Self {
             peaks: Arc::default(),
             turn_time: Duration::ZERO,
+            fuses: false,
             on_turn: Box::new(|_| Ok(())),
             on_activity: Box::new(|_| async { Ok(Some("1".into())) }.boxed()),
         }
@@ -150,6 +155,11 @@ impl Chain {
     /// Every turn takes that long, so that turns can be seen beside each other.
     pub(crate) fn slow_turns(self, turn_time: Duration) -> Self {
         Self { turn_time, ..self }
+    }
+
+    /// Results go into the turns they are for.
+    pub(crate) fn fusing(self) -> Self {
+        Self { fuses: true, ..self }
     }
 
     /// Asked before each turn.
@@ -178,6 +188,10 @@ impl Executor for Chain {
         Queues::default()
     }
 
+    fn fuses(&self) -> bool {
+        self.fuses
+    }
+
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
         let count = if work.record.attempts >= 2 { &self.peaks.suspects } else { &self.peaks.others };
         count.enter();
@@ -191,12 +205,19 @@ impl Executor for Chain {
         let steps: i32 = all().find_map(input).unwrap().parse().unwrap();
         let done = i32::try_from(all().filter(|event| is_answer(event)).count()).unwrap();
         let failed = all().find_map(failure);
+        // A message that is no answer, an event say, finds the task scheduled already.
+        let waits = all().any(|event| is_schedule(event, done));
         let next = match failed {
-            Some(failure) => action::complete(done, OrchestrationStatus::Failed, None, Some(failure)),
-            None if done < steps => action::schedule_task(done, "step", None),
-            None => action::complete(done, OrchestrationStatus::Completed, Some(done.to_string()), None),
+            Some(failure) => Some(action::complete(done, OrchestrationStatus::Failed, None, Some(failure))),
+            None if waits => None,
+            None if done < steps => Some(action::schedule_task(done, "step", None)),
+            None => {
+                let output = Some(done.to_string());
+                Some(action::complete(done, OrchestrationStatus::Completed, output, None))
+            }
         };
-        Ok(TurnDone { answer: Answer { actions: vec![next], ..Answer::default() }, live: None, past })
+        let answer = Answer { actions: next.into_iter().collect(), ..Answer::default() };
+        Ok(TurnDone { answer, live: None, past })
     }
 
     async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
@@ -209,6 +230,10 @@ fn input(event: &HistoryEvent) -> Option<String> {
         Some(EventType::ExecutionStarted(started)) => started.input.clone(),
         _ => None,
     }
+}
+
+fn is_schedule(event: &HistoryEvent, id: i32) -> bool {
+    matches!(event.event_type, Some(EventType::TaskScheduled(_))) && event.event_id == id
 }
 
 fn is_answer(event: &HistoryEvent) -> bool {
@@ -236,6 +261,7 @@ pub(crate) struct World {
 pub(crate) struct Running {
     pub(crate) env: Arc<TestEnv>,
     pub(crate) id: HostId,
+    stop: Mutex<Option<oneshot::Sender<()>>>,
     life: JoinHandle<()>,
 }
 
@@ -243,6 +269,13 @@ impl Running {
     pub(crate) fn kill(&self) {
         self.life.abort();
         self.env.kill();
+    }
+
+    /// Asks the host to finish what it has, and waits until it has left.
+    pub(crate) async fn stop(self) {
+        let stop = self.stop.lock().unwrap().take();
+        let _ = stop.unwrap().send(());
+        self.life.await.unwrap();
     }
 }
 
@@ -269,8 +302,14 @@ impl World {
         let random = AtomicU64::new(seed);
         let env = Arc::new(TestEnv { clock: self.clock.clone(), random, tasks: Mutex::default() });
         let host = Host::new(self.hub.clone(), env.clone(), Arc::new(executor), id.clone()).options(options);
-        let life = tokio::spawn(async move { host.run(futures::future::pending()).await.unwrap() });
-        Running { env, id, life }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let told = async move {
+            if stopped.await.is_err() {
+                futures::future::pending::<()>().await;
+            }
+        };
+        let life = tokio::spawn(async move { host.run(told).await.unwrap() });
+        Running { env, id, stop: Mutex::new(Some(stop)), life }
     }
 
     /// Starts a chain of so many activities.
@@ -280,6 +319,13 @@ impl World {
             StartRequest { input: Some(steps.to_string()), ..StartRequest::new(id.clone(), "chain") };
         self.client.start(request, Reuse::default()).await.unwrap();
         id
+    }
+
+    /// A client of the same hub who learns only that somebody has written.
+    pub(crate) fn client_elsewhere(&self) -> Client {
+        let (clock, random) = (self.clock.clone(), AtomicU64::new(2));
+        let env = Arc::new(TestEnv { clock, random, tasks: Mutex::default() });
+        Client::new(Arc::new(elsewhere::Elsewhere(self.hub.clone())), env)
     }
 
     pub(crate) async fn ended(&self, id: &InstanceId) -> Record {
@@ -314,6 +360,16 @@ impl World {
             _ => None,
         };
         dump.items.into_iter().filter_map(count).sum()
+    }
+
+    /// The instance as it lies in the store.
+    pub(crate) async fn instance(&self, id: &InstanceId) -> dauer_store::InstanceDump {
+        let dump = dauer_store::Manage::dump(&*self.hub, None).await.unwrap();
+        let found = dump.items.into_iter().find_map(|item| match item {
+            dauer_store::DumpItem::Instance(instance) if instance.id == *id => Some(*instance),
+            _ => None,
+        });
+        found.unwrap()
     }
 
     /// The sessions that the store knows.

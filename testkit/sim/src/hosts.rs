@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dauer::LocalExecutor;
-use dauer_hub::{Executor as Code, Host, HostOptions, TroublePolicy, TurnDone, TurnWork};
+use dauer_hub::{Attempt, Executor as Code, Host, HostOptions, TroublePolicy, TurnDone, TurnWork};
 use dauer_proto::TaskFailureDetails;
 use dauer_replay::Registry;
 use dauer_store::{Env, HostId, Manage, Queues, SessionId, TaskLease};
@@ -41,6 +41,8 @@ pub(crate) struct Hosts {
     options: HostOptions,
     registry: Registry,
     replay_always: bool,
+    /// Whether results go into the turns they are for.
+    fuses: bool,
     places: Mutex<[Option<Living>; HOSTS]>,
     next_owner: AtomicU32,
     closing: AtomicBool,
@@ -76,6 +78,7 @@ impl Hosts {
             options,
             registry,
             replay_always: Random::stream(seed, 6).chance(2_500),
+            fuses: Random::stream(seed, 7).chance(7_500),
             places: Mutex::default(),
             next_owner: AtomicU32::new(1),
             closing: AtomicBool::new(false),
@@ -132,6 +135,7 @@ impl Hosts {
             plan: Arc::clone(&self.network.plan),
             pause_max: self.options.lease * 3,
             turns: Arc::clone(&self.turns),
+            fuses: self.fuses,
         };
         let wire = Arc::new(Wire::new(Arc::clone(&self.network), owner));
         let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, Arc::new(slow), id.clone());
@@ -196,13 +200,14 @@ impl Hosts {
     }
 }
 
-/// The code of a host. Activities take their time, sometimes longer than a lease.
+/// The code of a host. Activities take their time, sometimes longer than a lease, and a few turns do too.
 struct Slow {
     local: LocalExecutor,
     env: Arc<SimEnv>,
     plan: Arc<Plan>,
     pause_max: Duration,
     turns: Arc<AtomicU64>,
+    fuses: bool,
 }
 
 impl Slow {
@@ -225,9 +230,27 @@ impl Code for Slow {
         self.local.queues()
     }
 
+    fn fuses(&self) -> bool {
+        self.fuses
+    }
+
+    /// Most turns run at once where results are fused. Some take their time, as on a machine that is busy elsewhere; and
+    /// all of them where nothing is fused, as with a remote worker.
+    fn turn_at_once(&self, work: TurnWork) -> Attempt {
+        if !self.fuses || self.env.random().is_multiple_of(4) {
+            return Attempt::Later(Box::new(work));
+        }
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.local.turn_at_once(work)
+    }
+
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, dauer_core::turn::Stalled> {
         self.turns.fetch_add(1, Ordering::Relaxed);
-        self.local.turn(work).await
+        let done = self.local.turn(work).await;
+        if self.env.random().is_multiple_of(10) {
+            self.pause().await;
+        }
+        done
     }
 
     async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {

@@ -29,6 +29,12 @@ pub struct Statistics {
     pub turns: u64,
     /// Commits that happened.
     pub commits: u64,
+    /// Commits that used results of their host's tasks.
+    pub fused: u64,
+    /// Commits that kept an instance for which something had arrived.
+    pub arrived: u64,
+    /// Claims that brought an instance of which a turn was under way at the same host.
+    pub met: u64,
     /// Commits and completions that were refused because somebody else had the item.
     pub fenced: u64,
     /// Answers of which the caller learned nothing.
@@ -68,6 +74,9 @@ impl Statistics {
         self.instances += other.instances;
         self.turns += other.turns;
         self.commits += other.commits;
+        self.fused += other.fused;
+        self.arrived += other.arrived;
+        self.met += other.met;
         self.fenced += other.fenced;
         self.unknown += other.unknown;
         self.crashes += other.crashes;

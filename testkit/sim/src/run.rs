@@ -274,6 +274,9 @@ impl World {
         let (counts, told) = (&self.plan.counts, &self.network.told);
         statistics.seeds = 1;
         statistics.turns = of(&self.hosts.turns);
+        statistics.fused = of(&told.fused);
+        statistics.arrived = of(&told.arrived);
+        statistics.met = of(&told.met);
         statistics.fenced = of(&told.fenced);
         statistics.unknown = of(&told.unknown);
         statistics.calls = of(&told.calls);

@@ -1,5 +1,6 @@
 //! What lies between a host and its store: calls take a moment, hosts die at their edges, commits are written down.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,9 +9,9 @@ use async_trait::async_trait;
 use dauer_memory::{Call, MemoryHub};
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Committed, Completion, Create, Created, Delivered, Dump, DumpItem,
-    ExecutionId, Fence, Host, IdPage, InstanceId, Item, List, Lost, Manage, Message, Page, Purge, Purged,
-    Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Trouble, Want,
-    Work,
+    ExecutionId, Fence, History, Host, IdPage, InstanceId, Item, List, Lost, Manage, Message, MessageId,
+    Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits,
+    TaskLease, Then, Trouble, Want, Work,
 };
 
 use crate::executor::{Executor, Owner, give_way};
@@ -24,6 +25,12 @@ pub(crate) struct Told {
     pub(crate) fenced: AtomicU64,
     pub(crate) unknown: AtomicU64,
     pub(crate) calls: AtomicU64,
+    /// Turns that were committed with results of their host's tasks.
+    pub(crate) fused: AtomicU64,
+    /// Kept instances for which something had arrived.
+    pub(crate) arrived: AtomicU64,
+    /// Claims that brought an instance of which a turn was under way, or committed, at the same host.
+    pub(crate) met: AtomicU64,
 }
 
 /// What all wires of a run share.
@@ -121,9 +128,40 @@ impl Wire {
 struct Line {
     wire: Wire,
     work: Arc<dyn Work>,
+    /// The last claim of each instance that brought it to its session once more, under the epoch it was kept with.
+    again: Mutex<BTreeMap<InstanceId, (Fence, Vec<MessageId>)>>,
 }
 
 impl Line {
+    /// Remembers what a claim brought, to see what becomes of it.
+    fn note_claim(&self, claimed: &[ClaimedTurn]) {
+        let mut again = unpoisoned(&self.again);
+        for ClaimedTurn { fence, messages, .. } in claimed {
+            let messages = messages.iter().map(|message| message.id).collect();
+            again.insert(fence.instance.clone(), (fence.clone(), messages));
+        }
+    }
+
+    /// Counts what is about fusion. A commit that carries the fence of a claim and uses none of its messages is that of
+    /// a turn which the claim met.
+    fn note_commits(&self, batch: &[Checkpoint], results: &[Result<Committed, Refused>]) {
+        let (told, again) = (&self.wire.network.told, unpoisoned(&self.again));
+        let count = |counter: &AtomicU64, is: bool| counter.fetch_add(u64::from(is), Ordering::Relaxed);
+        for (checkpoint, result) in batch.iter().zip(results) {
+            let Checkpoint { fence, completions, consumed, history, then, .. } = checkpoint;
+            let Ok(committed) = result else { continue };
+            count(&told.fused, !completions.is_empty());
+            let kept = *then == Then::Keep && matches!(history, History::Append(_));
+            count(&told.arrived, kept && !committed.arrived.is_empty());
+            let met = again.get(&fence.instance).is_some_and(|(claimed, messages)| {
+                claimed == fence
+                    && !completions.is_empty()
+                    && !messages.iter().any(|message| consumed.contains(message))
+            });
+            count(&told.met, met);
+        }
+    }
+
     /// With [`Network::without_revision`] a stale turn pretends to be the next one.
     fn pretend(&self, mut batch: Vec<Checkpoint>) -> Vec<Checkpoint> {
         let network = &self.wire.network;
@@ -146,7 +184,9 @@ impl Work for Line {
     }
 
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        self.wire.call(Call::ClaimTurns, self.work.claim_turns(want)).await
+        let claimed = self.wire.call(Call::ClaimTurns, self.work.claim_turns(want)).await?;
+        self.note_claim(&claimed);
+        Ok(claimed)
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
@@ -160,7 +200,9 @@ impl Work for Line {
             self.wire.tell(&results);
             results
         };
-        self.wire.call(Call::CommitTurns, sent).await
+        let results = self.wire.call(Call::CommitTurns, sent).await;
+        self.note_commits(&batch, &results);
+        results
     }
 
     async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused> {
@@ -250,7 +292,7 @@ impl Manage for Wire {
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         unpoisoned(&self.network.opened).push((self.owner, host.session));
         let work = self.call(Call::Attach, self.network.hub.attach(host)).await?;
-        Ok(Arc::new(Line { wire: self.clone(), work }))
+        Ok(Arc::new(Line { wire: self.clone(), work, again: Mutex::default() }))
     }
 
     async fn end_session(&self, session: SessionId) -> Result<(), Refused> {

@@ -8,12 +8,13 @@ use dauer_sim::{Config, run};
 /// How many seeds a defect may hide from.
 const SEEDS: u64 = 60;
 
-const FOUND: [Defect; 16] = [
+const FOUND: [Defect; 17] = [
     Defect::AcceptRepeatInInbox,
     Defect::AcceptOtherExecution,
     Defect::CompleteTwice,
     Defect::EndedKeepsMessages,
     Defect::ForgetDroppedClaim,
+    Defect::FusedTaskStays,
     Defect::Lifo,
     Defect::LoseMessages,
     Defect::LoseTasks,

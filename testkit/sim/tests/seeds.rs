@@ -31,6 +31,9 @@ fn sim_seeds(hand: u64) {
     assert!(failed.is_empty(), "{} of {} seeds failed\n{}", failed.len(), total.seeds, report.join("\n"));
     for (what, times) in [
         ("fenced", total.fenced),
+        ("commits with results", total.fused),
+        ("arrivals for kept instances", total.arrived),
+        ("claims that met a turn", total.met),
         ("unknown", total.unknown),
         ("crashes", total.crashes),
         ("duplicates", total.duplicates),

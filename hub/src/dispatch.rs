@@ -1,0 +1,342 @@
+//! The loop of a session: claims turns and tasks, has them run, commits and answers. One explicit state, one input at
+//! a time.
+//!
+//! Whatever is under way at the store is a future in one set, and each ends as one [`Step`]; activities run beside the
+//! loop and report through one channel. Everything that is ready is taken before anything new is begun, so that what
+//! was made together is committed together.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use dauer_core::model::{Kind, Queues};
+use dauer_core::{InstanceId, Timestamp};
+use dauer_store::{Cause, ClaimedTurn, Committed, Delivered, Hint, Refused, TaskLease};
+
+use crate::activities::{Answer, Done};
+use crate::cache::Cache;
+use crate::commit::Pending;
+use crate::demand::Demand;
+use crate::hold::{Begin, Ticket};
+use crate::options::{CLAIM_MAX, CLAIMED_SHARE, TASK_ROOM_PATIENCE, TIME_CARRIED_MAX};
+use crate::session::{Session, Stop};
+use crate::slots::{Admitted, Slots};
+use crate::turns::Turned;
+
+/// Which kind of work a claim is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Turns,
+    Tasks,
+}
+
+/// Something that was under way has come to an end.
+pub(crate) enum Step {
+    Woken(Side),
+    Idle(Side, Option<Duration>),
+    ClaimedTurns(Result<Vec<ClaimedTurn>, Refused>),
+    ClaimedTasks(Result<Vec<TaskLease>, Refused>),
+    Turned(Box<Turned>),
+    Committed(Vec<(Pending, Result<Committed, Refused>)>),
+    CommitAgain(Box<Pending>),
+    TurnReleased(InstanceId, Ticket),
+    Answered(Vec<(Answer, Result<Delivered, Refused>)>),
+    AnswerAgain(Box<Answer>),
+    TaskReleased,
+    /// There has been no room for tasks for a while.
+    RanOut,
+    Stopped,
+}
+
+/// How long claims of turns wait for room for their tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// They do not have to.
+    Fresh,
+    /// Until a sleep ends.
+    Waits,
+    /// No longer: the next one is sent whatever room there is.
+    Over,
+}
+
+/// The state of the loop.
+pub(crate) struct Dispatch {
+    pub(crate) session: Arc<Session>,
+    pub(crate) steps: FuturesUnordered<BoxFuture<'static, Step>>,
+    pub(crate) slots: Slots,
+    pub(crate) cache: Cache,
+    /// Whether results may go into the turns they are for.
+    pub(crate) fuses: bool,
+    /// What the executor could run when it was last asked.
+    pub(crate) queues: Queues,
+    /// Checkpoints for the next commit.
+    pub(crate) ready: Vec<Pending>,
+    /// Kept instances for which results wait.
+    pub(crate) due: Vec<InstanceId>,
+    pub(crate) suspects: VecDeque<Begin>,
+    pub(crate) suspect_runs: bool,
+    /// Results for the next answer.
+    pub(crate) answers: Vec<Answer>,
+    /// Tasks that run here, are about to, or have results that the store does not have yet.
+    pub(crate) in_flight: usize,
+    /// Where activities report.
+    pub(crate) done: UnboundedSender<Done>,
+    pub(crate) turn_demand: Demand,
+    pub(crate) task_demand: Demand,
+    pub(crate) stopping: bool,
+    patience: Patience,
+    /// The latest time the store has told, and when that was heard, by this host's clock.
+    heard: Option<(Timestamp, Timestamp)>,
+}
+
+/// Claims and executes until told to stop, then finishes what is in flight.
+pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
+    let (mut dispatch, mut done) = Dispatch::new(session);
+    dispatch.steps.push(stop.map(|()| Step::Stopped).boxed());
+    let mut hints = dispatch.session.work.changes().fuse();
+    while !dispatch.is_done() {
+        dispatch.begin_what_can();
+        futures::select_biased! {
+            step = dispatch.steps.select_next_some() => dispatch.take(step),
+            task = done.select_next_some() => dispatch.task_done(task),
+            hint = hints.select_next_some() => dispatch.hinted(&hint),
+        }
+        // All that is ready now goes into the same batches.
+        while let Some(Some(step)) = dispatch.steps.next().now_or_never() {
+            dispatch.take(step);
+        }
+        while let Some(Some(task)) = done.next().now_or_never() {
+            dispatch.task_done(task);
+        }
+        while let Some(Some(hint)) = hints.next().now_or_never() {
+            dispatch.hinted(&hint);
+        }
+    }
+}
+
+impl Dispatch {
+    fn new(session: Arc<Session>) -> (Self, UnboundedReceiver<Done>) {
+        let (done, reports) = unbounded();
+        let dispatch = Self {
+            steps: FuturesUnordered::new(),
+            slots: Slots::default(),
+            cache: Cache::new(session.options.cache_instances_max),
+            fuses: session.executor.fuses(),
+            queues: session.executor.queues(),
+            ready: Vec::new(),
+            due: Vec::new(),
+            suspects: VecDeque::new(),
+            suspect_runs: false,
+            answers: Vec::new(),
+            in_flight: 0,
+            done,
+            turn_demand: Demand::new(),
+            task_demand: Demand::new(),
+            stopping: false,
+            patience: Patience::Fresh,
+            heard: None,
+            session,
+        };
+        (dispatch, reports)
+    }
+
+    fn is_done(&self) -> bool {
+        self.session.is_over() || self.stopping && self.slots.held() == 0 && self.in_flight == 0
+    }
+
+    fn begin_what_can(&mut self) {
+        self.begin_due();
+        self.begin_suspect();
+        self.send_commits();
+        self.send_answers();
+        let free = self.room_for_turns();
+        if self.turn_demand.begin(!self.stopping && free > 0) {
+            self.patience = Patience::Fresh;
+            self.claim(Side::Turns, free);
+        }
+        let free = self.room_for_tasks();
+        if self.task_demand.begin(!self.stopping && free > 0) {
+            self.claim(Side::Tasks, free);
+        }
+    }
+
+    pub(crate) fn room_for_tasks(&self) -> usize {
+        self.session.options.activities_max.saturating_sub(self.in_flight)
+    }
+
+    /// How many turns may be claimed. Turns that results began count too: what was begun is finished first. But they
+    /// may not take all the room, or instances that never come to rest would keep everyone else out.
+    ///
+    /// Where results are fused no more is begun than there is room for tasks: an instance whose task cannot be taken
+    /// has to be let go, and costs twice as much. Activities that take long hold that up for a moment only.
+    fn room_for_turns(&mut self) -> usize {
+        let most = self.session.options.turns_max;
+        let (active, claimed) = self.slots.active();
+        let share = most.div_ceil(CLAIMED_SHARE);
+        let room = most.saturating_sub(active).max(share.saturating_sub(claimed));
+        let tasks = self.room_for_tasks();
+        if !self.fuses || self.session.options.activities_max == 0 || self.patience == Patience::Over {
+            return room;
+        }
+        if tasks == 0 && self.patience == Patience::Fresh && self.turn_demand.is_wanted() {
+            self.patience = Patience::Waits;
+            self.steps.push(self.session.sleep(TASK_ROOM_PATIENCE).map(|()| Step::RanOut).boxed());
+        }
+        room.min(tasks)
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Woken(side) => self.demand(side).wake(),
+            Step::Idle(side, due) => self.idle(side, due),
+            Step::ClaimedTurns(result) => self.claimed_turns(result),
+            Step::ClaimedTasks(result) => self.claimed_tasks(result),
+            Step::Turned(turned) => self.turned(*turned),
+            Step::Committed(results) => {
+                for (pending, result) in results {
+                    if let Ok(committed) = &result {
+                        self.hear(committed.now);
+                    }
+                    self.committed(pending, result);
+                }
+            }
+            Step::CommitAgain(pending) => self.ready.push(*pending),
+            Step::TurnReleased(instance, ticket) => {
+                if self.slots.is_current(&instance, ticket) {
+                    self.finish(&instance);
+                }
+            }
+            Step::Answered(results) => {
+                for (answer, result) in results {
+                    self.answered(answer, &result);
+                }
+            }
+            Step::AnswerAgain(answer) => self.answers.push(*answer),
+            Step::TaskReleased => self.settle_tasks(1),
+            Step::RanOut => {
+                if self.patience == Patience::Waits {
+                    self.patience = Patience::Over;
+                    self.turn_demand.room();
+                }
+            }
+            Step::Stopped => self.stopping = true,
+        }
+    }
+
+    /// Only what is ready counts. That somebody else has written is no news of itself: stores tell what is ready then.
+    fn hinted(&mut self, hint: &Hint) {
+        match hint {
+            Hint::Ready(Kind::Orchestration | Kind::Entity) => self.turn_demand.hint(),
+            Hint::Ready(Kind::Activity) => self.task_demand.hint(),
+            Hint::Status(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {}
+        }
+    }
+
+    fn demand(&mut self, side: Side) -> &mut Demand {
+        match side {
+            Side::Turns => &mut self.turn_demand,
+            Side::Tasks => &mut self.task_demand,
+        }
+    }
+
+    fn claim(&mut self, side: Side, free: usize) {
+        self.queues = self.session.executor.queues();
+        let session = Arc::clone(&self.session);
+        let want = session.want(free.min(CLAIM_MAX), self.queues.clone());
+        let claim = async move {
+            match side {
+                Side::Turns => Step::ClaimedTurns(ask(&session, session.work.claim_turns(want)).await),
+                Side::Tasks => Step::ClaimedTasks(ask(&session, session.work.claim_activities(want)).await),
+            }
+        };
+        self.steps.push(claim.boxed());
+    }
+
+    fn claimed_turns(&mut self, result: Result<Vec<ClaimedTurn>, Refused>) {
+        self.turn_demand.end(matches!(&result, Ok(claimed) if !claimed.is_empty()));
+        match result {
+            Ok(claimed) if claimed.is_empty() => self.ask_when(Side::Turns),
+            Ok(claimed) => {
+                tracing::debug!(count = claimed.len(), "turns were claimed");
+                for claimed in claimed {
+                    self.hear(claimed.now);
+                    self.claimed_turn(claimed);
+                }
+            }
+            Err(refused) => self.not_claimed(Side::Turns, &refused),
+        }
+        self.slots.forget_settled();
+    }
+
+    fn claimed_turn(&mut self, claimed: ClaimedTurn) {
+        match self.slots.admit(claimed, self.session.options.claim_bytes_max) {
+            Admitted::Begin(begin, orphans) => {
+                self.answer_all(orphans);
+                if begin.claimed.record.attempts >= self.session.options.suspect_attempts {
+                    self.suspects.push_back(*begin);
+                } else {
+                    self.begin(*begin, false);
+                }
+            }
+            Admitted::Waits | Admitted::Known => {}
+        }
+    }
+
+    pub(crate) fn not_claimed(&mut self, side: Side, refused: &Refused) {
+        if matches!(refused, Refused::Fenced) {
+            return self.session.end();
+        }
+        tracing::error!(?side, error = %refused, "nothing could be claimed; trying again");
+        self.idle(side, None);
+    }
+
+    /// Asks when something becomes ready by time.
+    pub(crate) fn ask_when(&mut self, side: Side) {
+        let (session, queues) = (Arc::clone(&self.session), self.queues.clone());
+        let ask = async move { Step::Idle(side, session.work.next_due(&queues).await.ok().flatten()) };
+        self.steps.push(ask.boxed());
+    }
+
+    fn idle(&mut self, side: Side, due: Option<Duration>) {
+        let session = Arc::clone(&self.session);
+        let sleep = self.demand(side).idle(&session, due);
+        self.steps.extend(sleep.map(|sleep| sleep.map(move |()| Step::Woken(side)).boxed()));
+    }
+
+    fn hear(&mut self, told: Timestamp) {
+        if self.heard.is_none_or(|(latest, _)| latest <= told) {
+            self.heard = Some((told, self.session.env.now()));
+        }
+    }
+
+    /// The store's time, as far as it is known: what it last told, carried on by this host's clock for a moment. Longer,
+    /// and the clock would decide, which may be wrong. It is rather behind than ahead: clocks that are read in whole
+    /// milliseconds measure up to one too many.
+    pub(crate) fn store_now(&self) -> Option<Timestamp> {
+        let (told, heard_at) = self.heard?;
+        let now = self.session.env.now();
+        let since = now.since(heard_at);
+        let carried = since.saturating_sub(Duration::from_millis(1));
+        (now >= heard_at && since <= TIME_CARRIED_MAX).then(|| told.after(carried))
+    }
+}
+
+/// Claims, if the session may; and renews it when the store would not have it: it may hold the session for expired,
+/// after a jump of its clock, say.
+async fn ask<T>(
+    session: &Session,
+    claim: impl Future<Output = Result<Vec<T>, Refused>>,
+) -> Result<Vec<T>, Refused> {
+    if !session.may_claim() {
+        return Err(Refused::NotExecuted(Cause::new("the session could not be renewed")));
+    }
+    let claimed = claim.await;
+    if matches!(claimed, Err(Refused::NotExecuted(_))) {
+        session.renew().await;
+    }
+    claimed
+}

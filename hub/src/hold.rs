@@ -1,0 +1,176 @@
+//! One instance in this host's hands: what is under way with it, and what a claim of it is worth meanwhile.
+
+use dauer_core::Timestamp;
+use dauer_core::model::{Completion, Record};
+use dauer_store::{ClaimedTurn, Fence, Message};
+
+use crate::cache::Entry;
+
+/// One hold of one instance, from the claim until this host is done with it.
+pub(crate) type Ticket = u64;
+
+/// What this host does with an instance that it holds.
+pub(crate) enum Phase {
+    /// A turn runs, or waits for its place among the suspects.
+    Turning,
+    /// The store is asked to commit a turn.
+    Committing { keeps: bool },
+    /// Kept by the last commit: tasks of it run here.
+    Idle(Box<Kept>),
+    /// The store is asked to take it back.
+    Releasing,
+}
+
+/// What the next turn of a kept instance begins with.
+pub(crate) struct Kept {
+    pub(crate) record: Record,
+    pub(crate) entry: Option<Box<Entry>>,
+}
+
+/// An instance that this host holds.
+pub(crate) struct Held {
+    pub(crate) ticket: Ticket,
+    /// What the turn under way was begun with, or what the last commit made of it.
+    pub(crate) fence: Fence,
+    pub(crate) phase: Phase,
+    /// Results for the next turn.
+    pub(crate) waiting: Vec<Completion>,
+    /// A claim that is ahead of the answer to the commit under way: that commit has happened.
+    pub(crate) claim: Option<Box<ClaimedTurn>>,
+    /// Whether the turn under way came with a claim.
+    pub(crate) claimed: bool,
+    /// Whether a commit has kept it since it was claimed: the store may hand it out once more.
+    pub(crate) kept: bool,
+}
+
+/// A turn to begin.
+pub(crate) struct Begin {
+    pub(crate) ticket: Ticket,
+    pub(crate) claimed: ClaimedTurn,
+    pub(crate) completions: Vec<Completion>,
+    /// What is known of the instance, when it was kept. Otherwise the cache may know something.
+    pub(crate) entry: Option<Box<Entry>>,
+}
+
+/// How many are held, how many of them have a turn under way, and how many of those came with a claim.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) held: usize,
+    pub(crate) active: usize,
+    pub(crate) claimed: usize,
+}
+
+/// What a claim is worth for an instance that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worth {
+    Nothing,
+    /// It goes on where the commit under way will have left the instance.
+    Later,
+    /// It begins the next turn.
+    Turn,
+    /// The instance came back from other hands: whatever was under way here is over.
+    All,
+}
+
+impl Held {
+    /// A claim has brought an instance, and its turn begins.
+    pub(crate) fn new(ticket: Ticket, fence: Fence, counts: &mut Counts) -> Self {
+        counts.held += 1;
+        counts.active += 1;
+        counts.claimed += 1;
+        let (phase, waiting) = (Phase::Turning, Vec::new());
+        Self { ticket, fence, phase, waiting, claim: None, claimed: true, kept: false }
+    }
+
+    /// It is no longer held.
+    pub(crate) fn end(&self, counts: &mut Counts) {
+        self.leave(counts);
+        counts.held -= 1;
+    }
+
+    /// What a claim with that fence is worth.
+    ///
+    /// Two different commits must never carry the same fence: the store would take the second for the first, sent
+    /// again. So a claim of what a turn here has begun with is worth nothing. Its messages stay in the inbox: they come
+    /// with the answer to the commit, or the instance is given back and claimed anew.
+    pub(crate) fn judge(&self, claim: &Fence) -> Worth {
+        let ours = &self.fence;
+        match &self.phase {
+            _ if claim.epoch > ours.epoch => Worth::All,
+            _ if claim.epoch < ours.epoch => Worth::Nothing,
+            Phase::Releasing => Worth::Nothing,
+            Phase::Idle(_) if claim.revision == ours.revision => Worth::Turn,
+            _ if claim.revision <= ours.revision => Worth::Nothing,
+            Phase::Committing { .. } => Worth::Later,
+            // Nobody else commits under this epoch. If it happened all the same, the store knows better.
+            Phase::Turning | Phase::Idle(_) => Worth::All,
+        }
+    }
+
+    pub(crate) fn enter(&mut self, phase: Phase, counts: &mut Counts) -> Phase {
+        self.leave(counts);
+        let before = std::mem::replace(&mut self.phase, phase);
+        if !matches!(self.phase, Phase::Idle(_)) {
+            counts.active += 1;
+            counts.claimed += usize::from(self.claimed);
+        }
+        before
+    }
+
+    fn leave(&self, counts: &mut Counts) {
+        if !matches!(self.phase, Phase::Idle(_)) {
+            counts.active -= 1;
+            counts.claimed -= usize::from(self.claimed);
+        }
+    }
+
+    /// The next turn of a kept instance begins, if nothing else is under way.
+    fn rouse(&mut self, claimed: bool, counts: &mut Counts) -> Option<Kept> {
+        match std::mem::replace(&mut self.phase, Phase::Turning) {
+            Phase::Idle(kept) => {
+                self.claimed = claimed;
+                counts.active += 1;
+                counts.claimed += usize::from(claimed);
+                Some(*kept)
+            }
+            busy => {
+                self.phase = busy;
+                None
+            }
+        }
+    }
+
+    /// A claim begins the next turn of a kept instance.
+    pub(crate) fn wake(&mut self, claimed: ClaimedTurn, bytes_max: usize, counts: &mut Counts) -> Begin {
+        let entry = self.rouse(true, counts).and_then(|kept| kept.entry);
+        Begin { ticket: self.ticket, claimed, completions: self.take_waiting(bytes_max), entry }
+    }
+
+    /// What is at hand begins the next turn of a kept instance.
+    pub(crate) fn go_on(
+        &mut self,
+        (messages, now): (Vec<Message>, Timestamp),
+        bytes_max: usize,
+        counts: &mut Counts,
+    ) -> Option<Begin> {
+        let Kept { record, entry } = self.rouse(false, counts)?;
+        let fence = self.fence.clone();
+        let claimed = ClaimedTurn { fence, record, messages, more: false, history: None, now };
+        Some(Begin { ticket: self.ticket, claimed, completions: self.take_waiting(bytes_max), entry })
+    }
+
+    /// Results for one turn: as many as one claim may bring bytes, at least one.
+    fn take_waiting(&mut self, bytes_max: usize) -> Vec<Completion> {
+        let mut bytes = 0_usize;
+        let fits = |completion: &&Completion| {
+            bytes = bytes.saturating_add(completion.answer.event.len());
+            bytes <= bytes_max
+        };
+        let count = self.waiting.iter().take_while(fits).count().max(1);
+        if count >= self.waiting.len() {
+            return std::mem::take(&mut self.waiting);
+        }
+        let later = self.waiting.split_off(count);
+        std::mem::replace(&mut self.waiting, later)
+    }
+}

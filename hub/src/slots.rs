@@ -1,0 +1,255 @@
+//! The instances that this host has in its hands, and which of their tasks it runs.
+//!
+//! ```text
+//! claimed ──▶ Turning ──▶ Committing ──▶ released by the commit
+//!                ▲             │
+//!                │             ▼ kept by the commit
+//!                └─────────── Idle      a result, or a message that a claim brings, begins the next turn
+//! ```
+//!
+//! The store takes a kept instance for idle while a result is being worked on here, and may hand it out to this host
+//! once more, with the same epoch, because a message came. What such a claim is worth is decided here and nowhere else.
+
+use std::collections::BTreeMap;
+
+use dauer_core::model::Completion;
+use dauer_core::{Epoch, ExecutionId, InstanceId, Timestamp};
+use dauer_store::{ClaimedTurn, Fence, Message};
+
+use crate::cache::Entry;
+use crate::hold::{Begin, Counts, Held, Kept, Phase, Ticket, Worth};
+
+#[derive(Default)]
+struct Slot {
+    held: Option<Held>,
+    /// The runs that this host's tasks of the instance belong to, one for each task.
+    running: Vec<ExecutionId>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: BTreeMap<InstanceId, Slot>,
+    counts: Counts,
+    tickets: Ticket,
+    /// Instances that were let go while a claim was under way, with the epoch that is over.
+    settled: BTreeMap<InstanceId, Epoch>,
+}
+
+/// What a claim is worth.
+pub(crate) enum Admitted {
+    /// A turn; and the results that an earlier hold of the instance leaves behind.
+    Begin(Box<Begin>, Vec<Completion>),
+    /// It waits for the answer to the commit under way.
+    Waits,
+    /// Nothing. Its messages come with the answer to a commit, or with the next claim.
+    Known,
+}
+
+/// What becomes of an instance after a commit that keeps it.
+pub(crate) enum Next {
+    /// Its next turn begins.
+    Begin(Box<Begin>),
+    /// Results wait for it: its next turn begins with them.
+    Due,
+    /// Tasks of it run here.
+    Idle,
+    /// Nothing here needs it: it is to be given back.
+    Useless(Ticket, Fence),
+}
+
+impl Slots {
+    /// How many instances are in this host's hands.
+    pub(crate) fn held(&self) -> usize {
+        self.counts.held
+    }
+
+    /// Turns that run or are being committed: all of them, and those that came with a claim.
+    pub(crate) fn active(&self) -> (usize, usize) {
+        (self.counts.active, self.counts.claimed)
+    }
+
+    pub(crate) fn is_current(&self, instance: &InstanceId, ticket: Ticket) -> bool {
+        let held = self.slots.get(instance).and_then(|slot| slot.held.as_ref());
+        held.is_some_and(|held| held.ticket == ticket)
+    }
+
+    /// Decides what a claim is worth, and makes room for the turn that it begins.
+    pub(crate) fn admit(&mut self, claimed: ClaimedTurn, bytes_max: usize) -> Admitted {
+        let instance = &claimed.fence.instance;
+        if self.settled.get(instance).is_some_and(|settled| *settled >= claimed.fence.epoch) {
+            return Admitted::Known;
+        }
+        let slot = self.slots.entry(instance.clone()).or_default();
+        let mut orphans = Vec::new();
+        if let Some(held) = &mut slot.held {
+            match held.judge(&claimed.fence) {
+                Worth::Nothing => return Admitted::Known,
+                Worth::Later => {
+                    held.claim = Some(Box::new(claimed));
+                    return Admitted::Waits;
+                }
+                Worth::Turn => {
+                    let begin = held.wake(claimed, bytes_max, &mut self.counts);
+                    return Admitted::Begin(Box::new(begin), orphans);
+                }
+                Worth::All => {
+                    orphans = std::mem::take(&mut held.waiting);
+                    held.end(&mut self.counts);
+                }
+            }
+        }
+        self.tickets += 1;
+        let ticket = self.tickets;
+        slot.held = Some(Held::new(ticket, claimed.fence.clone(), &mut self.counts));
+        let begin = Begin { ticket, claimed, completions: Vec::new(), entry: None };
+        Admitted::Begin(Box::new(begin), orphans)
+    }
+
+    /// No claim is under way that was sent before this.
+    pub(crate) fn forget_settled(&mut self) {
+        self.settled.clear();
+    }
+
+    /// Whether something here is worth keeping an instance of that run for: results that wait, or tasks that run.
+    pub(crate) fn has_use_for(&self, instance: &InstanceId, execution: ExecutionId) -> bool {
+        self.slots.get(instance).is_some_and(|slot| {
+            slot.running.contains(&execution)
+                || slot.held.as_ref().is_some_and(|held| !held.waiting.is_empty())
+        })
+    }
+
+    /// A turn has come to its checkpoint.
+    pub(crate) fn commits(&mut self, instance: &InstanceId, keeps: bool) {
+        if let Some(held) = self.slots.get_mut(instance).and_then(|slot| slot.held.as_mut()) {
+            held.enter(Phase::Committing { keeps }, &mut self.counts);
+        }
+    }
+
+    /// The instance is being given back. The results that waited for its next turn are returned, and what is known of
+    /// it, if it was kept.
+    pub(crate) fn releases(&mut self, instance: &InstanceId) -> (Vec<Completion>, Option<Box<Entry>>) {
+        let Some(held) = self.slots.get_mut(instance).and_then(|slot| slot.held.as_mut()) else {
+            return (Vec::new(), None);
+        };
+        let entry = match held.enter(Phase::Releasing, &mut self.counts) {
+            Phase::Idle(kept) => kept.entry,
+            _ => None,
+        };
+        (std::mem::take(&mut held.waiting), entry)
+    }
+
+    /// This host is done with an instance. The results that waited for its next turn are returned.
+    pub(crate) fn finish(&mut self, instance: &InstanceId, claiming: bool) -> Vec<Completion> {
+        let Some(slot) = self.slots.get_mut(instance) else { return Vec::new() };
+        let Some(held) = slot.held.take() else { return Vec::new() };
+        held.end(&mut self.counts);
+        if held.kept && claiming {
+            self.settled.insert(instance.clone(), held.fence.epoch);
+        }
+        if slot.running.is_empty() {
+            self.slots.remove(instance);
+        }
+        held.waiting
+    }
+
+    /// A commit has kept an instance, which stands at that fence now; `arrived` came with the answer. Results of a run
+    /// that is over are returned beside what comes next.
+    pub(crate) fn keep(
+        &mut self,
+        fence: Fence,
+        kept: Kept,
+        (arrived, now): (Vec<Message>, Timestamp),
+        bytes_max: usize,
+    ) -> (Next, Vec<Completion>) {
+        let slot = self.slots.get_mut(&fence.instance);
+        let Some((held, running)) = slot.and_then(|slot| Some((slot.held.as_mut()?, &slot.running))) else {
+            // The caller has just seen that it is held.
+            return (Next::Idle, Vec::new());
+        };
+        let other_run = held.fence.execution != fence.execution;
+        let orphans = if other_run { std::mem::take(&mut held.waiting) } else { Vec::new() };
+        held.kept = true;
+        held.fence = fence;
+        held.enter(Phase::Idle(Box::new(kept)), &mut self.counts);
+        let claim = held.claim.take().filter(|claim| claim.fence.revision == held.fence.revision);
+        let begin = match claim {
+            Some(claim) => Some(held.wake(*claim, bytes_max, &mut self.counts)),
+            None if arrived.is_empty() => None,
+            None => held.go_on((arrived, now), bytes_max, &mut self.counts),
+        };
+        let next = match begin {
+            Some(begin) => Next::Begin(Box::new(begin)),
+            None if !held.waiting.is_empty() => Next::Due,
+            None if running.contains(&held.fence.execution) => Next::Idle,
+            None => Next::Useless(held.ticket, held.fence.clone()),
+        };
+        (next, orphans)
+    }
+
+    /// Begins the turn that waiting results are for, if the instance is kept and idle.
+    pub(crate) fn begin_due(
+        &mut self,
+        instance: &InstanceId,
+        now: Timestamp,
+        bytes_max: usize,
+    ) -> Option<Begin> {
+        let held = self.slots.get_mut(instance).and_then(|slot| slot.held.as_mut())?;
+        if held.waiting.is_empty() {
+            return None;
+        }
+        held.go_on((Vec::new(), now), bytes_max, &mut self.counts)
+    }
+
+    /// The results that wait for an instance that is kept and idle: they cannot begin a turn now.
+    pub(crate) fn give_up_due(&mut self, instance: &InstanceId) -> Vec<Completion> {
+        let held = self.slots.get_mut(instance).and_then(|slot| slot.held.as_mut());
+        let idle = held.filter(|held| matches!(held.phase, Phase::Idle(_)));
+        idle.map(|held| std::mem::take(&mut held.waiting)).unwrap_or_default()
+    }
+
+    /// An instance that is kept for nothing.
+    pub(crate) fn useless(&self, instance: &InstanceId) -> Option<(Ticket, Fence)> {
+        let slot = self.slots.get(instance)?;
+        let held = slot.held.as_ref().filter(|held| matches!(held.phase, Phase::Idle(_)))?;
+        let used = !held.waiting.is_empty() || slot.running.contains(&held.fence.execution);
+        (!used).then(|| (held.ticket, held.fence.clone()))
+    }
+
+    /// A task of the instance begins here.
+    pub(crate) fn task_begins(&mut self, instance: &InstanceId, execution: ExecutionId) {
+        self.slots.entry(instance.clone()).or_default().running.push(execution);
+    }
+
+    /// A task of the instance is over here.
+    pub(crate) fn task_ends(&mut self, instance: &InstanceId, execution: ExecutionId) {
+        let Some(slot) = self.slots.get_mut(instance) else { return };
+        if let Some(at) = slot.running.iter().position(|of| *of == execution) {
+            slot.running.swap_remove(at);
+        }
+        if slot.running.is_empty() && slot.held.is_none() {
+            self.slots.remove(instance);
+        }
+    }
+
+    /// Where the result of a task of that run waits for the next turn, and whether that may begin at once; `None` when
+    /// the instance is not kept for it, and the result goes to the inbox.
+    pub(crate) fn place_for(
+        &mut self,
+        instance: &InstanceId,
+        execution: ExecutionId,
+    ) -> Option<(&mut Vec<Completion>, bool)> {
+        let held = self.slots.get_mut(instance)?.held.as_mut()?;
+        if held.fence.execution != execution {
+            return None;
+        }
+        match held.phase {
+            Phase::Idle(_) => Some((&mut held.waiting, true)),
+            Phase::Turning | Phase::Committing { keeps: true } => Some((&mut held.waiting, false)),
+            Phase::Committing { keeps: false } | Phase::Releasing => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The lease claims that a host keeps: when it asks, renews and releases, how much it takes, and what it tells in the log.
+//! The numbers in the names are those of `docs/CLAIMS.md`.
+
+#![allow(clippy::unwrap_used)] // Also in what the tests share.
+
+mod support;
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use dauer_core::model::{Status, TroubleKind};
+use dauer_core::turn::Stalled;
+use dauer_hub::HostOptions;
+use dauer_memory::{Call, Fault};
+use dauer_proto::failure;
+use dauer_store::{DumpItem, Host, HostId, Item, Manage, Release, SessionId, Tags, Want, Work};
+
+use support::{Chain, Plan, World};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn pass(seconds: u64) {
+    let time = Duration::from_secs(seconds);
+    tokio::time::timeout(time, futures::future::pending::<()>()).await.unwrap_err();
+}
+
+/// A session that no host has.
+async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
+    let id = HostId::new(format!("raw-{number}")).unwrap();
+    world.hub.attach(Host { id, session: SessionId(number), lease: HOUR }).await.unwrap()
+}
+
+fn want(count: usize) -> Want {
+    Want { count, bytes: usize::MAX, queues: Default::default(), tags: Tags::new(), deadline: None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_a04_a_host_that_lost_the_race_asks_again_and_not_too_often() {
+    // Without hints, so that only its own polling can bring the host back.
+    let world = World::with(Plan { no_hints: true, ..Plan::default() });
+    let id = world.start("chain", 1).await;
+    let winner = raw(&world, 7).await;
+    let turn = winner.claim_turns(want(1)).await.unwrap().remove(0);
+    world.host(Chain::new(), HostOptions::default());
+    pass(60).await;
+    let asked = world.plan.count(Call::ClaimTurns);
+    assert!((10..=40).contains(&asked), "{asked} claims in a minute of nothing");
+    let release =
+        Release { item: Item::Turn(turn.fence), delay: Duration::ZERO, trouble: None, failed: false };
+    winner.release(vec![release]).await.pop().unwrap().unwrap();
+    let before = world.elapsed();
+    world.until(&id, |record| record.status == Status::Running).await;
+    // A poll of the host, and one of the client that waits.
+    assert!(world.elapsed() - before <= Duration::from_secs(8), "after {:?}", world.elapsed() - before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_a19_an_instance_is_released_when_it_ends_and_when_its_turn_fails() {
+    for fuses in [false, true] {
+        let world = World::new();
+        let fails = |_| async { Err(failure::failure("Broken", "the activity failed")) }.boxed();
+        let chain = Chain::new().on_turn(|record| match record.tags.contains_key("bad") {
+            true => Err(Stalled::new(TroubleKind::Panic, "it broke")),
+            false => Ok(()),
+        });
+        let failing = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&failing);
+        let chain = chain.on_activity(move |lease| match lease.task.instance.as_str() {
+            "failed" => {
+                count.fetch_add(1, Ordering::Relaxed);
+                fails(())
+            }
+            _ => async { Ok(Some("1".into())) }.boxed(),
+        });
+        world.host(if fuses { chain.fusing() } else { chain }, HostOptions::default());
+        let completed = world.start("completed", 3).await;
+        assert_eq!(world.ended(&completed).await.status, Status::Completed);
+        assert_eq!(world.instance(&completed).await.holder, None, "completed");
+        let failed = world.start("failed", 3).await;
+        assert_eq!(world.ended(&failed).await.status, Status::Failed);
+        assert_eq!(failing.load(Ordering::Relaxed), 1);
+        assert_eq!(world.instance(&failed).await.holder, None, "failed");
+        let stalled = world.start_bad("stalled").await;
+        world.until(&stalled, |record| record.attempts == 3).await;
+        assert_eq!(world.instance(&stalled).await.holder, None, "its turn could not run");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_a21_a34_a_host_renews_at_half_of_the_lease_it_was_given() {
+    let world = World::new();
+    let lease = Duration::from_secs(10);
+    let host = world.host(Chain::new(), HostOptions { lease, ..HostOptions::default() });
+    pass(101).await;
+    assert_eq!(world.plan.count(Call::Renew), 20, "every five seconds");
+    let dump = world.hub.dump(None).await.unwrap();
+    let sessions = dump.items.into_iter().filter_map(|item| match item {
+        DumpItem::Session(session) => Some((session.host, session.expires_at)),
+        _ => None,
+    });
+    let sessions: Vec<_> = sessions.collect();
+    let (owner, expires_at) = &sessions[0];
+    assert_eq!((owner, sessions.len()), (&host.id, 1), "under the name it was given");
+    let left = expires_at.since(dauer_store::Env::now(&*host.env));
+    assert_eq!(left, Duration::from_secs(9), "the lease it was given, since the renewal a second ago");
+}
+
+#[test]
+fn lease_a30_a31_a33_the_defaults_are_those_that_are_documented() {
+    let HostOptions { lease, turns_max, activities_max, poll_max, .. } = HostOptions::default();
+    assert_eq!(lease, Duration::from_secs(30));
+    assert_eq!((turns_max, activities_max), (256, 256));
+    assert_eq!(poll_max, Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_a33_a_host_takes_no_more_at_once_than_it_was_told() {
+    let world = World::new();
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let chain = Chain::new().slow_turns(Duration::from_secs(1)).on_activity({
+        let most = Arc::clone(&most);
+        move |_| {
+            let running = Arc::clone(&running);
+            most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            async move {
+                pass(1).await;
+                running.fetch_sub(1, Ordering::Relaxed);
+                Ok(Some("1".into()))
+            }
+            .boxed()
+        }
+    });
+    let peaks = Arc::clone(&chain.peaks);
+    world.host(chain, HostOptions { turns_max: 3, activities_max: 2, ..HostOptions::default() });
+    let mut ids = Vec::new();
+    for number in 0..10 {
+        ids.push(world.start(&format!("chain{number}"), 2).await);
+    }
+    for id in &ids {
+        assert_eq!(world.ended(id).await.status, Status::Completed);
+    }
+    assert_eq!(peaks.others.most(), 3, "turns beside each other");
+    assert_eq!(most.load(Ordering::Relaxed), 2, "activities beside each other");
+}
+
+/// What was logged: how grave, and in which words.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Log {
+    /// The levels at which a line that begins so was written, each once.
+    fn levels(&self, words: &str) -> Vec<Level> {
+        let lines = self.0.lock().unwrap();
+        let mut levels: Vec<_> =
+            lines.iter().filter(|(_, line)| line.starts_with(words)).map(|(level, _)| *level).collect();
+        levels.sort();
+        levels.dedup();
+        levels
+    }
+}
+
+struct Words<'a>(&'a mut String);
+
+impl Visit for Words<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            *self.0 = format!("{value:?}");
+        }
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("dauer_hub")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut words = String::new();
+        event.record(&mut Words(&mut words));
+        self.0.lock().unwrap().push((*event.metadata().level(), words));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_a38_lease_operations_are_logged_as_gravely_as_they_are() {
+    let log = Log::default();
+    let _recording = tracing::subscriber::set_default(log.clone());
+    let world = World::new();
+    let host = world.host(Chain::new(), HostOptions::default());
+    let id = world.start("chain", 1).await;
+    world.ended(&id).await;
+    pass(16).await;
+    assert_eq!(log.levels("a session was opened"), [Level::INFO]);
+    assert_eq!(log.levels("the session was renewed"), [Level::INFO]);
+    assert_eq!(
+        log.levels("turns were claimed"),
+        [Level::DEBUG],
+        "thousands a second: only for those who look"
+    );
+
+    world.plan.then(Call::Renew, [Fault::FailBefore]);
+    pass(16).await;
+    assert_eq!(log.levels("the session could not be renewed"), [Level::WARN]);
+
+    // What a slow turn is for is taken away meanwhile: a conflict, told when it commits and at the next renewal.
+    let slow = World::new();
+    let zombie = slow.host(Chain::new().slow_turns(Duration::from_secs(40)), HostOptions::default());
+    slow.start("chain", 1).await;
+    pass(1).await;
+    slow.store.expire_sessions(&zombie.id);
+    assert_eq!(raw(&slow, 9).await.claim_turns(want(1)).await.unwrap().len(), 1);
+    pass(60).await;
+    assert_eq!(log.levels("a turn was fenced"), [Level::WARN]);
+    assert_eq!(log.levels("items were taken over"), [Level::WARN]);
+
+    world.plan.then(Call::ClaimTurns, [Fault::FailBefore]);
+    pass(16).await;
+    assert_eq!(log.levels("nothing could be claimed"), [Level::ERROR], "the store's fault");
+    world.plan.then(Call::CommitTurns, [Fault::FailBefore]);
+    let id = world.start("again", 1).await;
+    world.ended(&id).await;
+    assert_eq!(log.levels("a commit was not possible"), [Level::ERROR], "the store's fault");
+    let broken = World::new();
+    broken.host(
+        Chain::new().on_turn(|_| Err(Stalled::new(TroubleKind::Panic, "it broke"))),
+        HostOptions::default(),
+    );
+    let id = broken.start("chain", 1).await;
+    broken.until(&id, |record| record.attempts == 1).await;
+    assert_eq!(log.levels("a turn is stalled"), [Level::ERROR], "what was to be executed failed");
+
+    host.stop().await;
+    assert_eq!(log.levels("the session was closed"), [Level::INFO]);
+}
