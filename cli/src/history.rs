@@ -31,7 +31,7 @@ pub(crate) fn print(out: &mut impl Write, events: &[HistoryEvent]) -> io::Result
     for (index, event) in events.iter().enumerate() {
         let millis = at(event).unwrap_or(first).saturating_sub(first).max(0);
         let seconds = format!("{}.{:03}", millis / 1000, millis % 1000);
-        writeln!(out, "{index:>4}  {seconds:>7} s  {:<32} {}", event::kind_name(event), subject(event))?;
+        writeln!(out, "{index:>4}  {seconds:>7} s  {:<34} {}", event::kind_name(event), subject(event))?;
     }
     Ok(())
 }

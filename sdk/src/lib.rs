@@ -33,15 +33,17 @@ mod client;
 mod local;
 mod open;
 mod runtime;
+mod shutdown;
 mod worker;
 
 pub use client::{Client, Error as ClientError, Handle, StartCall};
 pub use local::LocalExecutor;
-pub use open::{Hub, OpenError, open};
+pub use open::{Hub, OpenError, open, open_existing};
+pub use shutdown::{ShutdownSignal, shutdown_signal, shutdown_signal_once};
 pub use worker::{Worker, WorkerBuilder};
 
 pub use dauer_core::model::{Record, Status, Trouble, TroubleKind};
-pub use dauer_core::{ExecutionId, InstanceId, Timestamp};
+pub use dauer_core::{ExecutionId, HostId, InstanceId, Timestamp};
 pub use dauer_hub::{HostOptions, TroublePolicy};
 pub use dauer_replay::{
     Activity, ActivityContext, Call, CallError, ChildCall, Error, Event, Failure, NextEvent, Orchestration,

@@ -32,6 +32,12 @@ pub enum OpenError {
         /// Why.
         source: dauer_sqlite::OpenError,
     },
+    /// There is nothing to open, and it was not to be made.
+    #[error("there is no store '{url}'; check the name, or let a worker create it first")]
+    Missing {
+        /// The URL.
+        url: String,
+    },
     /// There is no tokio runtime to run on.
     #[error("there is no tokio runtime; call this inside #[tokio::main] or Runtime::enter")]
     NoRuntime,
@@ -42,6 +48,15 @@ pub enum OpenError {
 pub struct Hub {
     pub(crate) manage: Arc<dyn Manage>,
     pub(crate) runtime: Handle,
+    store: Store,
+}
+
+/// The store behind a hub, kept to be closed.
+#[derive(Clone)]
+enum Store {
+    Memory,
+    #[cfg(feature = "sqlite")]
+    Sqlite(dauer_sqlite::SqliteStore),
 }
 
 /// What the URLs of this build look like.
@@ -68,21 +83,44 @@ const KNOWN: &str = "memory:";
 /// ```
 pub fn open(url: &str) -> Result<Hub, OpenError> {
     let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-    Ok(Hub { manage: store(url)?, runtime })
-}
-
-fn store(url: &str) -> Result<Arc<dyn Manage>, OpenError> {
     if url == "memory:" {
-        let store = MemoryStore::new(Arc::new(SystemClock::new()));
-        return Ok(store.hub(HubName::default()));
+        let manage = MemoryStore::new(Arc::new(SystemClock::new())).hub(HubName::default());
+        return Ok(Hub { manage, runtime, store: Store::Memory });
     }
     #[cfg(feature = "sqlite")]
-    if let Some(file) = url.strip_prefix("sqlite:").filter(|file| !file.is_empty()) {
+    if let Some(file) = sqlite_file(url) {
         let store = dauer_sqlite::SqliteStore::open(file, dauer_sqlite::Options::default());
         let store = store.map_err(|source| OpenError::Sqlite { url: url.to_owned(), source })?;
-        return Ok(store.hub(HubName::default()));
+        return Ok(Hub { manage: store.hub(HubName::default()), runtime, store: Store::Sqlite(store) });
     }
     Err(OpenError::UnknownStore { url: url.to_owned() })
+}
+
+/// As [`open`], for tools that look at what is there: a store that does not exist is not created. `memory:` never exists
+/// before it is opened.
+///
+/// # Errors
+/// [`OpenError::Missing`] when there is no such store, and as [`open`].
+pub fn open_existing(url: &str) -> Result<Hub, OpenError> {
+    #[cfg(feature = "sqlite")]
+    if let Some(file) = sqlite_file(url) {
+        // An empty file is what SQLite leaves when it is opened and nothing is written: there is no store in it.
+        let there = std::fs::metadata(file).map(|found| !found.is_file() || found.len() > 0);
+        // What cannot be looked at for another reason than that it is absent is for `open` to explain.
+        return match there.unwrap_or_else(|error| error.kind() != std::io::ErrorKind::NotFound) {
+            true => open(url),
+            false => Err(OpenError::Missing { url: url.to_owned() }),
+        };
+    }
+    if url == "memory:" {
+        return Err(OpenError::Missing { url: url.to_owned() });
+    }
+    Err(OpenError::UnknownStore { url: url.to_owned() })
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite_file(url: &str) -> Option<&str> {
+    url.strip_prefix("sqlite:").filter(|file| !file.is_empty())
 }
 
 impl Hub {
@@ -96,6 +134,23 @@ impl Hub {
     #[must_use]
     pub fn worker(&self) -> WorkerBuilder {
         WorkerBuilder::new(self.clone(), HostOptions::default())
+    }
+
+    /// Closes the store: what waits to be written is written, the write-ahead log is moved into the file if nobody else
+    /// has it open, and its threads end. To be called when the workers have ended; whatever is called afterwards, by
+    /// anyone who shares this hub, is refused. A store in memory has nothing to close.
+    ///
+    /// Without it nothing durable is lost: the next who opens the file finds all that was acknowledged.
+    pub async fn close(&self) {
+        match &self.store {
+            Store::Memory => {}
+            #[cfg(feature = "sqlite")]
+            Store::Sqlite(store) => {
+                let store = store.clone();
+                // It waits for the disk and for threads. It does not panic, so there is nothing to learn from its end.
+                let _ = self.runtime.spawn_blocking(move || store.close()).await;
+            }
+        }
     }
 
     /// The store's own view of the hub, for tools.

@@ -2,9 +2,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
 
 use dauer_core::HostId;
-use dauer_hub::{Host, HostOptions};
+use dauer_hub::{Host, HostOptions, retention};
 use dauer_replay::{Activity, ActivityHandler, Handler, Orchestration, RegisterError, Registry};
 use dauer_store::{Env, Refused};
 
@@ -19,11 +22,14 @@ pub struct WorkerBuilder {
     registry: Registry,
     error: Option<RegisterError>,
     replay_always: bool,
+    retention: Option<Duration>,
+    host_id: Option<HostId>,
 }
 
 impl WorkerBuilder {
     pub(crate) fn new(hub: Hub, options: HostOptions) -> Self {
-        Self { hub, options, registry: Registry::new(), error: None, replay_always: false }
+        let registry = Registry::new();
+        Self { hub, options, registry, error: None, replay_always: false, retention: None, host_id: None }
     }
 
     /// Adds an orchestration: an `async fn(OrchestrationContext, I) -> Result<O>`, or one that gives
@@ -65,6 +71,21 @@ impl WorkerBuilder {
         Self { replay_always: true, ..self }
     }
 
+    /// Removes instances of the hub for good once they have been ended for so long, whoever ran them. Without it nothing
+    /// is ever removed.
+    #[must_use]
+    pub fn retention(self, keep: Duration) -> Self {
+        Self { retention: Some(keep), ..self }
+    }
+
+    /// Under this name instead of `{machine}-{pid}-{random}`. It is shown where the host's work is: in histories, leases
+    /// and logs. No two workers of a hub should have the same at the same time; nothing but clarity depends on it, because
+    /// every run of a worker has a session of its own.
+    #[must_use]
+    pub fn host_id(self, id: HostId) -> Self {
+        Self { host_id: Some(id), ..self }
+    }
+
     /// The worker.
     ///
     /// # Errors
@@ -75,7 +96,10 @@ impl WorkerBuilder {
             None => {
                 let executor = LocalExecutor::new(self.registry);
                 let executor = if self.replay_always { executor.replay_always() } else { executor };
-                Ok(Worker { hub: self.hub, options: self.options, executor: Arc::new(executor) })
+                let executor = Arc::new(executor);
+                let (hub, options, retention, host_id) =
+                    (self.hub, self.options, self.retention, self.host_id);
+                Ok(Worker { hub, options, executor, retention, host_id })
             }
         }
     }
@@ -86,16 +110,24 @@ pub struct Worker {
     hub: Hub,
     options: HostOptions,
     executor: Arc<LocalExecutor>,
+    retention: Option<Duration>,
+    host_id: Option<HostId>,
 }
 
 impl Worker {
-    /// Runs until `stop`, then finishes what is in flight.
+    /// Runs until `stop`, then finishes what is in flight. [`shutdown_signal`](crate::shutdown_signal) is a `stop` for
+    /// whole programs.
     ///
     /// # Errors
     /// [`Refused`] when the store can never be used: of a newer format, or damaged.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
         let env = Arc::new(TokioEnv::new(self.hub.runtime.clone()));
-        let host = Host::new(Arc::clone(&self.hub.manage), env.clone(), self.executor, host_id(&*env));
+        let stop = stop.boxed().shared();
+        if let Some(keep) = self.retention {
+            env.spawn(retention::run(self.hub.manage.clone(), env.clone(), keep, stop.clone()).boxed());
+        }
+        let id = self.host_id.unwrap_or_else(|| host_id(&*env));
+        let host = Host::new(Arc::clone(&self.hub.manage), env.clone(), self.executor, id);
         let result = host.options(self.options).run(stop).await;
         env.stop();
         result

@@ -98,3 +98,55 @@ async fn a_file_that_is_no_database_is_refused_with_the_reason() {
     let missing = dauer::open("sqlite:/no/such/folder/hub.db").err().unwrap();
     assert!(std::error::Error::source(&missing).is_some(), "{missing}");
 }
+
+#[tokio::test]
+async fn a_store_that_is_not_there_is_not_made_by_who_only_looks() {
+    let folder = Folder::new("absent");
+    for url in [folder.url(), "memory:".to_owned(), "sqlite:/no/such/folder/hub.db".to_owned()] {
+        let error = dauer::open_existing(&url).err().unwrap();
+        assert!(matches!(error, dauer::OpenError::Missing { .. }), "{error}");
+    }
+    std::fs::write(folder.0.join("hub.db"), "").unwrap();
+    let error = dauer::open_existing(&folder.url()).err().unwrap();
+    assert!(matches!(error, dauer::OpenError::Missing { .. }), "an empty file holds no store: {error}");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1, "nothing was made beside it");
+    let error = dauer::open_existing("redis:").err().unwrap();
+    assert!(matches!(error, dauer::OpenError::UnknownStore { .. }), "{error}");
+
+    std::fs::remove_file(folder.0.join("hub.db")).unwrap();
+    dauer::open(&folder.url()).unwrap().close().await;
+    assert!(dauer::open_existing(&folder.url()).is_ok());
+}
+
+#[tokio::test]
+async fn a_hub_that_is_closed_refuses_and_has_everything_in_one_file() {
+    let folder = Folder::new("closed");
+    let hub = dauer::open(&folder.url()).unwrap();
+    let handle = hub.client().start(CODE, &1).id("one").await.unwrap();
+    assert!(folder.0.join("hub.db-wal").exists(), "there is something to be moved");
+    hub.close().await;
+    hub.close().await;
+    assert!(!folder.0.join("hub.db-wal").exists());
+    let refused = hub.manage().get(vec![handle.id().clone()]).await.unwrap_err();
+    assert!(matches!(refused, dauer::Refused::NotExecuted(_)), "{refused}");
+    let again = dauer::open(&folder.url()).unwrap();
+    let record = again.client().handle(CODE, "one").unwrap().status().await.unwrap();
+    assert_eq!(record.unwrap().status, Status::Pending);
+}
+
+#[tokio::test]
+async fn a_worker_with_retention_removes_what_ended_long_ago() {
+    let folder = Folder::new("retention");
+    let running = Running::on(&dauer::open(&folder.url()).unwrap(), |worker| {
+        let keep = std::time::Duration::from_millis(1);
+        worker.orchestration(CODE, code).activity(STEP, step).retention(keep)
+    });
+    let handle = running.client.start(CODE, &1).id("one").await.unwrap();
+    handle.raise(GO, &1).await.unwrap();
+    let deadline = tokio::time::Instant::now() + SOON;
+    while handle.status().await.unwrap().is_some() {
+        assert!(tokio::time::Instant::now() < deadline, "it is never removed");
+        tokio::task::yield_now().await;
+    }
+    running.stop().await;
+}

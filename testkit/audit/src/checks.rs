@@ -64,5 +64,9 @@ pub fn audit(snapshot: &Snapshot, evidence: &Evidence<'_>, settings: &Settings) 
         Invariant::NoOrphans => orphans::check(views, settings),
         Invariant::Progress | Invariant::DueTimers | Invariant::Poison => Finding::NotChecked(LIVENESS),
     };
-    Report::new(Invariant::ALL.into_iter().map(|invariant| (invariant, finding(invariant))).collect())
+    let instances = snapshot.instances.len();
+    Report::new(
+        instances,
+        Invariant::ALL.into_iter().map(|invariant| (invariant, finding(invariant))).collect(),
+    )
 }

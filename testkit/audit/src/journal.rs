@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dauer_core::model::{Checkpoint, Class, Fence, History, Message, Origin};
+use dauer_core::model::{Checkpoint, Class, Fence, History, Message, Origin, Status};
 use dauer_core::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
 
 /// What an audit may use besides the dump.
@@ -56,7 +56,7 @@ pub enum Outcome {
 }
 
 /// What a caller did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Started the instance.
     Started {
@@ -64,6 +64,17 @@ pub enum Action {
         execution: ExecutionId,
         /// The id of the start message.
         start: MessageId,
+    },
+    /// Was told that the instance exists: by a start whose ids it does not know, or by a look.
+    Found,
+    /// Was told how the instance ended.
+    Ended {
+        /// Which run of it, if the caller knows.
+        execution: Option<ExecutionId>,
+        /// How.
+        status: Status,
+        /// With which output or text, if the caller looked at it.
+        output: Option<String>,
     },
     /// Raised an event.
     Raised {

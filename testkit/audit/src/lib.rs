@@ -16,6 +16,7 @@
 
 mod checks;
 mod journal;
+pub mod journal_file;
 mod report;
 mod settings;
 mod snapshot;
@@ -23,6 +24,7 @@ mod view;
 
 pub use checks::audit;
 pub use journal::{Action, ClientJournal, Commit, CommitJournal, Evidence, Operation, Outcome, Sent};
+pub use journal_file::{JOURNAL_VERSION, JournalError, JournalWriter};
 pub use report::{Finding, Invariant, Report, VIOLATIONS_SHOWN_MAX, Violation};
 pub use settings::Settings;
 pub use snapshot::{Repeated, Snapshot, collect};

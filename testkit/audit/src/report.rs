@@ -178,12 +178,31 @@ impl Finding {
 /// The outcome of an audit. Its `Display` is a table; the last line is the verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    instances: usize,
     findings: Vec<(Invariant, Finding)>,
 }
 
 impl Report {
-    pub(crate) fn new(findings: Vec<(Invariant, Finding)>) -> Self {
-        Self { findings }
+    pub(crate) fn new(instances: usize, findings: Vec<(Invariant, Finding)>) -> Self {
+        Self { instances, findings }
+    }
+
+    /// How many instances the dump held.
+    #[must_use]
+    pub fn instances(&self) -> usize {
+        self.instances
+    }
+
+    /// The outcome in one line: `clean: …`, `NOT CLEAN: …` or `not checked: …`.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let instances = plural(self.instances, "instance");
+        match (self.violations().count(), self.checked()) {
+            (0, 0) => format!("not checked: {instances}, and nothing to compare"),
+            (0, 1) => format!("clean: {instances}, 1 check"),
+            (0, checked) => format!("clean: {instances}, {checked} checks"),
+            (total, _) => format!("NOT CLEAN: {}", plural(total, "violation")),
+        }
     }
 
     /// The invariants and what became of them, in the order of [`Invariant::ALL`].
@@ -241,11 +260,7 @@ impl fmt::Display for Report {
         if total > VIOLATIONS_SHOWN_MAX {
             writeln!(f, "and {} more", total - VIOLATIONS_SHOWN_MAX)?;
         }
-        match (total, self.checked()) {
-            (0, 0) => f.write_str("audit: not checked, there was nothing to check"),
-            (0, checked) => write!(f, "audit: clean, {checked} things checked"),
-            (total, _) => write!(f, "audit: {}", plural(total, "violation")),
-        }
+        f.write_str(&self.verdict())
     }
 }
 

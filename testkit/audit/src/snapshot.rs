@@ -37,19 +37,15 @@ impl Snapshot {
     /// Puts the items of a dump in order. Nothing is refused: what makes no sense is for the checks to say.
     #[must_use]
     pub fn from_items(items: impl IntoIterator<Item = DumpItem>) -> Self {
-        let mut snapshot = Self::default();
-        let mut now = None;
+        let (mut snapshot, mut now) = (Self::default(), None);
         for item in items {
-            match item {
-                DumpItem::Now(at) => _ = now.get_or_insert(at),
-                other => snapshot.insert(other),
-            }
+            snapshot.insert(item, &mut now);
         }
-        snapshot.now = now.unwrap_or_default();
         snapshot
     }
 
-    fn insert(&mut self, item: DumpItem) {
+    /// The first time that a dump names is the one at which it began.
+    fn insert(&mut self, item: DumpItem, began: &mut Option<Timestamp>) {
         use std::collections::btree_map::Entry::{Occupied, Vacant};
         match item {
             DumpItem::Instance(dump) => match self.instances.entry(dump.id.clone()) {
@@ -68,7 +64,7 @@ impl Snapshot {
                 let sum = self.dropped.entry(reason).or_default();
                 *sum = sum.saturating_add(count);
             }
-            DumpItem::Now(_) => {}
+            DumpItem::Now(at) => self.now = *began.get_or_insert(at),
         }
     }
 }
@@ -78,13 +74,15 @@ impl Snapshot {
 /// # Errors
 /// Whatever the store refuses a part with; [`Refused::Corrupt`] when its cursor does not move on.
 pub async fn collect(hub: &dyn Manage) -> Result<Snapshot, Refused> {
-    let mut items = Vec::new();
+    let (mut snapshot, mut began) = (Snapshot::default(), None);
     let mut after = None;
     loop {
         let part = hub.dump(after.clone()).await?;
-        items.extend(part.items);
+        for item in part.items {
+            snapshot.insert(item, &mut began);
+        }
         match part.next {
-            None => return Ok(Snapshot::from_items(items)),
+            None => return Ok(snapshot),
             // A cursor that stands still would be read for ever.
             next if next == after => {
                 return Err(Refused::Corrupt(Cause::new("the dump's cursor does not move on")));

@@ -223,6 +223,8 @@ fn decode(dump: &InstanceDump) -> (Vec<Entry>, Option<(usize, String)>) {
             Err(error) => return (Vec::new(), Some((batch, error.to_string()))),
         }
     }
+    // Decoded events are most of what an audit holds in memory: no room is kept for more of them.
+    entries.shrink_to_fit();
     (entries, None)
 }
 

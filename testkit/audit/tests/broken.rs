@@ -29,6 +29,7 @@ fn all() -> impl Iterator<Item = &'static Mutant> {
         messages::ORDER,
         messages::ORPHANS,
         journals::DURABILITY,
+        journals::ENDS,
         journals::COMMITTER,
         journals::RESURRECTION,
         journals::CONSERVATION,

@@ -50,7 +50,7 @@ fn an_empty_hub_is_not_clean_but_not_checked() {
     let report = audit(&Snapshot::default(), &Evidence::default(), &Settings::default());
     assert!(!report.is_clean());
     let text = report.to_string();
-    assert!(text.ends_with("audit: not checked, there was nothing to check"), "{text}");
+    assert!(text.ends_with("not checked: 0 instances, and nothing to compare"), "{text}");
     assert!(!text.contains("clean"), "{text}");
 }
 
@@ -60,7 +60,10 @@ fn the_table_is_aligned_and_ends_with_the_verdict() {
     let text = report.to_string();
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), Invariant::ALL.len() + 1);
-    assert_eq!(*lines.last().unwrap(), format!("audit: clean, {} things checked", report.checked()));
+    assert_eq!(
+        *lines.last().unwrap(),
+        format!("clean: {} instances, {} checks", report.instances(), report.checked())
+    );
     for (line, invariant) in lines.iter().zip(Invariant::ALL) {
         let (head, outcome) = line.split_at(37);
         assert!(head.starts_with(invariant.code()) && head.contains(invariant.title()), "{line}");
@@ -80,7 +83,7 @@ fn many_violations_are_counted_and_the_first_are_shown() {
     let total = report.violations().count();
     assert!(total > 30, "{report}");
     let text = report.to_string();
-    assert!(text.ends_with(&format!("and {} more\naudit: {total} violations", total - 20)), "{text}");
+    assert!(text.ends_with(&format!("and {} more\nNOT CLEAN: {total} violations", total - 20)), "{text}");
 }
 
 #[test]

@@ -138,6 +138,21 @@ const LEGAL: &[Legal] = &[
         let action = Action::Started { execution: record.execution, start: record.start };
         tell(world, "done", action, Outcome::Acknowledged);
     }),
+    ("an instance that was seen to end is started anew", |world| {
+        let seen = |execution| Action::Ended { execution, status: Status::Failed, output: None };
+        tell(world, "done", seen(Some(execution("done, before"))), Outcome::Acknowledged);
+        tell(world, "done", seen(None), Outcome::Acknowledged);
+        let before = Action::Started { execution: execution("done, before"), start: id("before") };
+        tell(world, "done", before, Outcome::Acknowledged);
+        let record = &world.snapshot.instances[&name("done")].record;
+        let again = Action::Started { execution: record.execution, start: record.start };
+        tell(world, "done", again, Outcome::Acknowledged);
+    }),
+    ("an instance that was seen to end is purged", |world| {
+        tell(world, "old", Action::Found, Outcome::Acknowledged);
+        let seen = Action::Ended { execution: None, status: Status::Completed, output: Some("1".into()) };
+        tell(world, "old", seen, Outcome::Acknowledged);
+    }),
     ("the epoch grows between two commits", |world| {
         let dump = world.instance("busy");
         dump.epoch = Epoch(9);

@@ -96,7 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-store",
         ],
     ),
-    ("cli", &["dauer", "dauer-core", "dauer-proto", "dauer-store"]),
+    ("cli", &["dauer", "dauer-audit", "dauer-core", "dauer-proto", "dauer-sqlite", "dauer-store"]),
     ("bench", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/conformance", &["dauer-core", "dauer-proto", "dauer-store"]),
@@ -113,6 +113,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-replay",
             "dauer-store",
         ],
+    ),
+    (
+        "testkit/storm",
+        &["dauer", "dauer-audit", "dauer-core", "dauer-hub", "dauer-proto", "dauer-sim", "dauer-store"],
     ),
 ];
 
@@ -189,5 +193,31 @@ fn the_proof_names_only_tests_that_exist_and_every_behaviour() {
             row.split('`').skip(1).step_by(2).any(is_test_name),
             "behaviour {behaviour} has no test: {row}"
         );
+    }
+}
+
+/// The claims that a test shows; the ones behind them are documentation.
+const CLAIMS_TESTED: u32 = 43;
+const CLAIMS: u32 = 49;
+
+#[test]
+fn every_claim_about_leases_has_a_test_that_exists_and_a_red_change() {
+    let claims = std::fs::read_to_string(root().join("docs/CLAIMS.md")).unwrap();
+    let code: String = rust().into_iter().map(|file| file.text).collect();
+    for claim in 1..=CLAIMS_TESTED {
+        let row = claims.lines().find(|line| line.starts_with(&format!("| A{claim} |")));
+        let row = row.unwrap_or_else(|| panic!("lease-A{claim} has no row in docs/CLAIMS.md"));
+        let columns: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+        assert!(columns.len() == 4 && columns.iter().all(|column| !column.is_empty()), "{row}");
+        let words = columns[2].split('`').skip(1).step_by(2);
+        let tests: Vec<_> = words.filter_map(|word| word.split_once("::")).collect();
+        assert!(!tests.is_empty(), "lease-A{claim} has no test: {row}");
+        for (path, name) in tests {
+            assert!(root().join(path).exists(), "docs/CLAIMS.md names {path}, which is not there");
+            assert!(code.contains(&format!("fn {name}(")), "docs/CLAIMS.md names {name}, which is not there");
+        }
+    }
+    for claim in CLAIMS_TESTED + 1..=CLAIMS {
+        assert!(claims.contains(&format!("(lease-A{claim})\n")), "lease-A{claim} is not documented");
     }
 }

@@ -1,7 +1,8 @@
 //! I4: what was acknowledged is there, unless something later took it away.
 
-use dauer_core::MessageId;
 use dauer_core::limits::MEMORY_AGE_MAX;
+use dauer_core::model::Status;
+use dauer_core::{ExecutionId, MessageId};
 
 use crate::report::{Finding, Place, Tally};
 use crate::view::{View, Views};
@@ -12,14 +13,18 @@ pub(super) fn check(views: &Views<'_>, journal: &ClientJournal, settings: &Setti
     for (instance, operations) in journal.by_instance() {
         let case = Case { views, settings, view: views.by_id.get(instance), operations: &operations };
         for operation in operations.iter().filter(|operation| operation.outcome == Outcome::Acknowledged) {
-            let lost = match operation.action {
-                Action::Started { start, .. } => case.started(start),
-                Action::Raised { message } => case.delivered(operation, message, "event"),
-                Action::Terminated { message } => case.delivered(operation, message, "terminate"),
+            let lost = match &operation.action {
+                Action::Started { start, .. } => case.started(*start),
+                Action::Found => case.found(),
+                Action::Ended { execution, status, output } => {
+                    case.ended(*execution, *status, output.as_deref())
+                }
+                Action::Raised { message } => case.delivered(operation, *message, "event"),
+                Action::Terminated { message } => case.delivered(operation, *message, "terminate"),
                 Action::Answered { execution, answer } => match case.view {
                     // An answer for a run that is over is dropped, which is no loss.
-                    Some(view) if view.dump.record.execution != execution => None,
-                    _ => case.delivered(operation, answer, "answer"),
+                    Some(view) if view.dump.record.execution != *execution => None,
+                    _ => case.delivered(operation, *answer, "answer"),
                 },
                 Action::Purged { .. } => continue,
             };
@@ -67,6 +72,34 @@ impl Case<'_> {
                 record.start
             )
         })
+    }
+
+    /// Why an instance that a client knew of is lost, if it is.
+    fn found(&self) -> Option<String> {
+        let lost = self.view.is_none() && !self.purged();
+        lost.then(|| "was there according to a client, but does not exist".into())
+    }
+
+    /// Why an end that a client was told of did not last, if it did not: only a start, a rewind or a purge undoes it.
+    fn ended(&self, execution: Option<ExecutionId>, status: Status, output: Option<&str>) -> Option<String> {
+        let Some(view) = self.view else { return self.found() };
+        let record = &view.dump.record;
+        let another_run = execution.is_some_and(|execution| execution != record.execution);
+        let replaced = self.starts().any(|start| start != record.start) || record.parent.is_some();
+        // A client that does not know the run may have seen the end of one that was replaced since.
+        if view.rewound || replaced && (another_run || execution.is_none()) {
+            return None;
+        }
+        if another_run {
+            return Some(format!(
+                "ended as {status:?} for a client, but is in another run, which nobody began"
+            ));
+        }
+        if record.status != status {
+            return Some(format!("ended as {status:?} for a client, but is {:?}", record.status));
+        }
+        let same = output.is_none_or(|output| record.output.as_ref().is_some_and(|it| it.as_str() == output));
+        (!same).then(|| "has another output than the one a client was given".into())
     }
 
     /// Why an acknowledged message is lost, if it is.

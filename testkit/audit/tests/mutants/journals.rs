@@ -2,8 +2,8 @@
 
 use dauer_audit::Invariant::{Conservation, Durability, NoResurrection, SenderOrder, SingleCommitter};
 use dauer_audit::{Action, Commit, Sent};
-use dauer_core::Epoch;
-use dauer_core::Revision;
+use dauer_core::model::Status;
+use dauer_core::{Epoch, Revision};
 
 use super::{Mutant, mutant};
 use crate::support::{World, execution, id, name};
@@ -40,6 +40,39 @@ pub(crate) const DURABILITY: &[Mutant] = &[
         let dump = world.instance("again");
         dump.prologue.truncate(1);
         dump.memory.clear();
+    }),
+];
+
+fn told(world: &mut World, instance: &str, action: Action) {
+    let mut operation = world.client.operations[0].clone();
+    operation.instance = name(instance);
+    operation.action = action;
+    world.client.operations.push(operation);
+}
+
+fn ended(execution: Option<&str>, status: Status, output: Option<&str>) -> Action {
+    let (execution, output) = (execution.map(self::execution), output.map(str::to_owned));
+    Action::Ended { execution, status, output }
+}
+
+pub(crate) const ENDS: &[Mutant] = &[
+    mutant("an instance that was seen is gone", Durability, "but does not exist", |world| {
+        told(world, "never", Action::Found);
+    }),
+    mutant("an end that was seen is gone", Durability, "but does not exist", |world| {
+        told(world, "never", ended(None, Status::Completed, None));
+    }),
+    mutant("an end that was seen is taken back", Durability, "for a client, but is", |world| {
+        told(world, "busy", ended(Some("busy"), Status::Completed, None));
+    }),
+    mutant("an end that was seen is another one", Durability, "as Failed for a client", |world| {
+        told(world, "done", ended(None, Status::Failed, None));
+    }),
+    mutant("an output that was seen is another one", Durability, "another output", |world| {
+        told(world, "done", ended(Some("done"), Status::Completed, Some("\"not this\"")));
+    }),
+    mutant("a run that was seen to end is replaced by itself", Durability, "which nobody began", |world| {
+        told(world, "done", ended(Some("done, before"), Status::Completed, None));
     }),
 ];
 

@@ -231,6 +231,8 @@ fn client() -> ClientJournal {
         ("busy", Action::Answered { execution: execution("busy"), answer: id("paid 3") }),
         ("old", Action::Started { execution: execution("old"), start: id("start old") }),
         ("old", Action::Purged { execution: execution("old") }),
+        ("idle", Action::Found),
+        ("stopped", Action::Ended { execution: None, status: Status::Terminated, output: None }),
     ];
     let acknowledged = |(instance, action): (&str, Action)| Operation {
         instance: name(instance),

@@ -1,0 +1,187 @@
+//! In which order, and in which transactions, the store wrote what it wrote: read from its file after a run.
+//!
+//! The history lies in the order in which turns were committed, and every row has the time of its transaction. Where
+//! several transactions fell into one millisecond, the largest are cut until there are as many as there were. Claims
+//! leave no trace: each is put into the transaction after its start.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::sample::{unknown, unusable};
+use crate::bench::{Error, sequence};
+
+/// The phases that come before the first turn.
+pub(super) const START: usize = 0;
+pub(super) const CLAIM: usize = 1;
+pub(super) const TURN_1: usize = 2;
+
+/// An instance, by its place among those that were started, and which phase of it.
+pub(super) type Step = (usize, usize);
+
+/// What the store did.
+pub(crate) struct Schedule {
+    /// By place: the id of the instance.
+    pub(super) ids: Vec<String>,
+    /// By place: the value of the tag that differs.
+    pub(super) customers: Vec<String>,
+    /// The transactions.
+    pub(super) batches: Vec<Vec<Step>>,
+}
+
+impl Schedule {
+    /// Reads it from the file of a run that is over, which took so many commits.
+    pub(crate) fn read(file: &Path, commits: u64) -> Result<Self, Error> {
+        let db = dauer_sqlite::bare::connect(file).map_err(unusable)?;
+        let mut find = db.prepare("SELECT instance, value FROM tags WHERE name = ?1")?;
+        let tags = find.query_map([sequence::CUSTOMER], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut tags = tags.collect::<rusqlite::Result<BTreeMap<i64, String>>>()?;
+        let mut find = db.prepare("SELECT key, created, id FROM instances ORDER BY key")?;
+        let mut places = BTreeMap::new();
+        let (mut ids, mut customers, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rows = find.query([])?;
+        while let Some(row) = rows.next()? {
+            let key: i64 = row.get(0)?;
+            places.insert(key, ids.len());
+            starts.push((row.get(1)?, ids.len()));
+            ids.push(row.get(2)?);
+            customers.push(tags.remove(&key).ok_or_else(|| unknown("an instance without its tag"))?);
+        }
+        let mut find = db.prepare("SELECT at, instance FROM history ORDER BY key")?;
+        let mut rows = find.query([])?;
+        let mut turns = Vec::new();
+        while let Some(row) = rows.next()? {
+            let place = places.get(&row.get::<_, i64>(1)?);
+            turns.push((row.get(0)?, *place.ok_or_else(|| unknown("a history without an instance"))?));
+        }
+        Ok(Self { ids, customers, batches: batches(&starts, &turns, commits) })
+    }
+}
+
+/// The transactions, from starts and turns in the order in which they were written, each with its time.
+fn batches(starts: &[(i64, usize)], turns: &[(i64, usize)], commits: u64) -> Vec<Vec<Step>> {
+    let mut phases = vec![TURN_1; starts.len()];
+    let mut steps: Vec<(i64, Step)> = starts.iter().map(|(at, place)| (*at, (*place, START))).collect();
+    for (at, place) in turns {
+        if let Some(phase) = phases.get_mut(*place) {
+            steps.push((*at, (*place, *phase)));
+            *phase += 1;
+        }
+    }
+    // Stable: what was written at the same time stays in the order of its table.
+    steps.sort_by_key(|(at, _)| *at);
+    let mut batches: Vec<Vec<Step>> = steps
+        .chunk_by(|left, right| left.0 == right.0)
+        .map(|same| same.iter().map(|step| step.1).collect())
+        .collect();
+    cut(&mut batches, commits);
+    claim(&mut batches, starts.len());
+    batches
+}
+
+/// Halves the largest until there are so many.
+fn cut(batches: &mut Vec<Vec<Step>>, commits: u64) {
+    // The largest part of each batch, and its place, the largest last; what is one step cannot be cut.
+    let mut sizes: std::collections::BTreeSet<(usize, usize)> =
+        batches.iter().enumerate().map(|(place, batch)| (batch.len(), place)).collect();
+    let mut parts: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut count = batches.len() as u64;
+    while count < commits
+        && let Some((size, place)) = sizes.pop_last()
+        && size > 1
+    {
+        let part = parts.entry(place).or_insert(1);
+        *part += 1;
+        count += 1;
+        sizes.insert((batches[place].len().div_ceil(*part), place));
+    }
+    let whole = std::mem::take(batches);
+    for (place, batch) in whole.into_iter().enumerate() {
+        let part = parts.get(&place).copied().unwrap_or(1);
+        // So many parts of nearly equal size, none of them empty.
+        let (mut rest, length) = (batch.as_slice(), batch.len());
+        for number in 0..part {
+            let size = length * (number + 1) / part - length * number / part;
+            let (first, behind) = rest.split_at(size);
+            rest = behind;
+            if !first.is_empty() {
+                batches.push(first.to_vec());
+            }
+        }
+    }
+}
+
+/// Adds a claim for each instance: in the transaction after its start, or where its first turn is at the latest.
+fn claim(batches: &mut [Vec<Step>], instances: usize) {
+    let (mut started, mut turned) = (vec![None; instances], vec![None; instances]);
+    for (number, batch) in batches.iter().enumerate() {
+        for (place, phase) in batch {
+            match *phase {
+                START => started[*place] = Some(number),
+                TURN_1 => turned[*place] = Some(number),
+                _ => {}
+            }
+        }
+    }
+    let mut claims: BTreeMap<usize, Vec<Step>> = BTreeMap::new();
+    for place in 0..instances {
+        if let (Some(start), Some(turn)) = (started[place], turned[place]) {
+            claims.entry((start + 1).min(turn)).or_default().push((place, CLAIM));
+        }
+    }
+    for (number, claims) in claims {
+        // Before the turns, behind the starts: one of each may be about the same instance.
+        let at =
+            batches[number].iter().position(|(_, phase)| *phase != START).unwrap_or(batches[number].len());
+        batches[number].splice(at..at, claims);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every phase of every instance, once, each after the one before.
+    fn check(batches: &[Vec<Step>], instances: usize, phases: usize) {
+        let mut next = vec![0; instances];
+        for (place, phase) in batches.iter().flatten() {
+            assert_eq!(next[*place], *phase, "{batches:?}");
+            next[*place] += 1;
+        }
+        assert!(next.iter().all(|next| *next == phases), "{batches:?}");
+    }
+
+    #[test]
+    fn a_transaction_is_what_has_the_same_time() {
+        let starts = [(10, 0), (10, 1), (14, 2)];
+        let turns = [(13, 1), (13, 0), (15, 0), (16, 2), (17, 1), (17, 2)];
+        let found = batches(&starts, &turns, 6);
+        let expected: [&[Step]; 6] = [
+            &[(0, 0), (1, 0)],
+            &[(0, 1), (1, 1), (1, 2), (0, 2)],
+            &[(2, 0)],
+            &[(2, 1), (0, 3)],
+            &[(2, 2)],
+            &[(1, 3), (2, 3)],
+        ];
+        assert_eq!(found, expected);
+        check(&found, 3, 4);
+    }
+
+    #[test]
+    fn too_few_times_are_cut_into_as_many_transactions() {
+        let starts: Vec<_> = (0..100).map(|place| (1, place)).collect();
+        let turns: Vec<_> = (0..300).map(|turn| (if turn < 200 { 2 } else { 3 }, turn % 100)).collect();
+        for commits in [3, 4, 10, 57, 400] {
+            let found = batches(&starts, &turns, commits);
+            assert_eq!(found.len() as u64, commits);
+            assert!(found.iter().all(|batch| !batch.is_empty()));
+            check(&found, 100, 5);
+            let turns = |batch: &Vec<Step>| batch.iter().filter(|step| step.1 != CLAIM).count();
+            let sizes: Vec<usize> = found.iter().map(turns).collect();
+            let (most, least) = (sizes.iter().max().unwrap(), sizes.iter().min().unwrap());
+            assert!(*most <= 2 * least + 1, "{commits}: {sizes:?}");
+        }
+        // More transactions than there are steps: those that wrote nothing which can be seen.
+        assert_eq!(batches(&starts[..1], &turns[..1], 9).len(), 2);
+    }
+}

@@ -1,0 +1,162 @@
+//! Where a benchmark writes: a store that is its own, and a folder beside it that is removed afterwards.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Error;
+
+/// The scheme of a store in a file.
+const FILE_SCHEME: &str = "sqlite:";
+
+/// Where to write.
+pub(super) struct Place {
+    kind: Kind,
+    scratch: PathBuf,
+}
+
+enum Kind {
+    /// Every file is in the scratch folder, and goes with it.
+    Temporary,
+    /// The last run is in this file, which stays.
+    Given(PathBuf),
+    /// A store that is no file: there is nothing to compare it with.
+    Elsewhere(String),
+}
+
+impl Place {
+    /// The place that a URL names: a new file in a temporary folder when there is none. Nothing that is there is
+    /// overwritten.
+    pub(super) fn new(url: Option<&str>) -> Result<Self, Error> {
+        let file = url.and_then(|url| url.strip_prefix(FILE_SCHEME)).filter(|file| !file.is_empty());
+        let (kind, scratch) = match (url, file) {
+            (None, _) => (Kind::Temporary, std::env::temp_dir().join(unique())),
+            (Some(_), Some(file)) => {
+                let file = PathBuf::from(file);
+                refuse_content(&file)?;
+                let mut scratch = file.as_os_str().to_owned();
+                scratch.push(".bench");
+                (Kind::Given(file), PathBuf::from(scratch))
+            }
+            (Some(url), None) => {
+                // Whether it makes sense is for the store to say, before anything is created.
+                drop(dauer::open(url)?);
+                (Kind::Elsewhere(url.to_owned()), std::env::temp_dir().join(unique()))
+            }
+        };
+        fs::create_dir(&scratch).map_err(|source| Error::Folder { path: scratch.clone(), source })?;
+        Ok(Self { kind, scratch })
+    }
+
+    /// The URL of one of several runs, each with a store of its own. The last is the one that the user named.
+    pub(super) fn url(&self, run: usize, last: bool) -> String {
+        match &self.kind {
+            Kind::Given(file) if last => format!("{FILE_SCHEME}{}", file.display()),
+            Kind::Temporary | Kind::Given(_) => self.file_url(&format!("run{run}.db")),
+            Kind::Elsewhere(url) => url.clone(),
+        }
+    }
+
+    /// The file of one of several runs, if it is in one.
+    pub(super) fn file(&self, run: usize, last: bool) -> Option<PathBuf> {
+        let url = self.url(run, last);
+        url.strip_prefix(FILE_SCHEME).map(PathBuf::from)
+    }
+
+    /// The URL of a file in the scratch folder.
+    pub(super) fn file_url(&self, name: &str) -> String {
+        format!("{FILE_SCHEME}{}", self.scratch.join(name).display())
+    }
+
+    /// The folder that is removed at the end, on the disk of the store.
+    pub(super) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Whether the store is a file in or beside that folder.
+    pub(super) fn is_file(&self) -> bool {
+        !matches!(self.kind, Kind::Elsewhere(_))
+    }
+
+    /// How the store is called in the output.
+    pub(super) fn name(&self) -> String {
+        match &self.kind {
+            Kind::Temporary => format!("{FILE_SCHEME}{} (temporary)", self.scratch.display()),
+            Kind::Given(file) => format!("{FILE_SCHEME}{}", file.display()),
+            Kind::Elsewhere(url) => url.clone(),
+        }
+    }
+
+    /// Removes the files of a run that is over, so that the next one finds the disk as this one did.
+    pub(super) fn clear(&self) {
+        let entries = fs::read_dir(&self.scratch).into_iter().flatten().flatten();
+        for entry in entries {
+            // What cannot be removed now goes with the folder, or stays for the user to see.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The figures are out; a folder that stays is no reason to fail.
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+fn refuse_content(file: &Path) -> Result<(), Error> {
+    match fs::metadata(file) {
+        Ok(found) if found.is_file() && found.len() == 0 => Ok(()),
+        Ok(_) => Err(Error::NotEmpty { path: file.into() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(Error::Folder { path: file.into(), source }),
+    }
+}
+
+/// A name that no other process has, and no other place of this one.
+fn unique() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("dauer-bench-{}-{now}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("{}-test", unique()));
+        fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_temporary_place_leaves_nothing() {
+        let place = Place::new(None).unwrap();
+        let scratch = place.scratch().to_owned();
+        fs::write(scratch.join("run0.db"), "something").unwrap();
+        assert!(place.url(0, true).ends_with("run0.db"));
+        place.clear();
+        assert!(!scratch.join("run0.db").exists());
+        fs::write(scratch.join("run1.db"), "something").unwrap();
+        drop(place);
+        assert!(!scratch.exists());
+    }
+
+    #[test]
+    fn a_file_with_content_is_refused_and_not_touched() {
+        let folder = folder();
+        let file = folder.join("mine.db");
+        fs::write(&file, "mine").unwrap();
+        let refused = Place::new(Some(&format!("sqlite:{}", file.display())));
+        assert!(matches!(refused.err(), Some(Error::NotEmpty { .. })));
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        fs::write(&file, "").unwrap();
+        let place = Place::new(Some(&format!("sqlite:{}", file.display()))).unwrap();
+        assert_eq!(place.url(2, true), format!("sqlite:{}", file.display()));
+        assert_ne!(place.url(1, false), place.url(2, true));
+        drop(place);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "only the file is left");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,338 @@
+//! `dauer bench sequence`: many orchestrations, each with a few activities one after the other.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use dauer::{Client, Handle, HostOptions, Hub};
+use futures::FutureExt;
+use serde::Serialize;
+
+use super::limit::{self, Comparison, DIFFERENCE_MAX, Effort, Sample, Schedule};
+use super::place::Place;
+use super::process::{self, Meter, Spent};
+use super::report::{self, Lines, Setting};
+use super::statistics::{count, median_index, percentile, ratio, rounded};
+use super::workload::{self, Running, SEQUENCE, Sequence, Value};
+use super::{Common, Error};
+
+/// What to measure.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// So many orchestrations.
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    orchestrations: u64,
+    /// So many activities in each, one after the other.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    activities: u32,
+    /// So many orchestrations outstanding at once.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    window: u32,
+    /// So many bytes of padding, carried by the input, every activity and the output.
+    #[arg(long, default_value_t = 0, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    payload: u32,
+    /// So many runs, each on a new file; the median is reported.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// Ids that grow, like numbers of orders; or random ones, like those that clients make up.
+    #[arg(long, value_enum, default_value_t = Ids::Growing)]
+    ids: Ids,
+}
+
+/// What the ids of the instances look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Ids {
+    Growing,
+    Random,
+}
+
+/// The tag that says whose order it is; the other tag is the same for all.
+pub(super) const CUSTOMER: &str = "customer";
+
+/// So many customers: some share a tag, and most do not.
+const CUSTOMERS: u64 = 100;
+
+/// Whose order it is.
+pub(super) fn customer(number: u64) -> String {
+    (number % CUSTOMERS).to_string()
+}
+
+/// A number that looks like chance, and is another for every number.
+pub(super) fn scatter(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+impl Arguments {
+    fn id(&self, number: u64) -> String {
+        match self.ids {
+            Ids::Growing => format!("sequence-{number:08}"),
+            Ids::Random => format!("{:016x}{:016x}", scatter(number), scatter(!number)),
+        }
+    }
+
+    /// Turns and activities that the worker takes at once: room for all that is outstanding, at least the default. Twice,
+    /// because a turn under way has both the activity that ended and the one that it schedules.
+    fn room(&self) -> usize {
+        (2 * self.window as usize).max(HostOptions::default().turns_max)
+    }
+
+    fn input(&self, number: u64) -> Sequence {
+        Sequence { activities: self.activities, value: Value::new(number, self.payload as usize) }
+    }
+
+    /// Starts one, with two tags.
+    async fn start(&self, client: Client, number: u64) -> Result<Handle<Value>, Error> {
+        let call = client.start(SEQUENCE, &self.input(number)).id(self.id(number));
+        Ok(call.tag(CUSTOMER, customer(number)).tag("region", "north").await?)
+    }
+
+    /// Starts one, waits for its output and checks it.
+    async fn once(&self, client: Client, number: u64) -> Result<(), Error> {
+        let handle = self.start(client, number).await?;
+        let output = handle.output().await?;
+        workload::check(handle.id().as_str(), &output, &workload::sequence_output(&self.input(number)))
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Serialize)]
+struct Run {
+    orchestrations_per_second: f64,
+    turns_per_second: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    seconds: f64,
+    /// `None` where the store does not count.
+    commits: Option<u64>,
+    checkpoints_per_commit: Option<f64>,
+    cpu_seconds: f64,
+    peak_rss_bytes: Option<u64>,
+    limit_per_second: Option<f64>,
+    limit_cpu_seconds: Option<f64>,
+    limit_ratio: Option<f64>,
+    comparison: Option<Comparison>,
+    audited: u64,
+}
+
+/// All figures.
+#[derive(Serialize)]
+struct Figures<'f> {
+    bench: &'static str,
+    #[serde(flatten)]
+    setting: &'f Setting,
+    orchestrations: u64,
+    activities: u32,
+    window: u32,
+    /// Turns, and activities, that the worker takes at once.
+    worker_room: usize,
+    payload_bytes: u32,
+    ids: Ids,
+    /// The median run, whose figures follow.
+    median_run: usize,
+    #[serde(flatten)]
+    median: &'f Run,
+    runs: &'f [Run],
+}
+
+pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
+    let place = Place::new(arguments.common.store.as_deref())?;
+    let setting = Setting::look(&arguments.common, &place)?;
+    let sample = if place.is_file() { Some(sample(&arguments, &place).await?) } else { None };
+    let mut runs = Vec::new();
+    for number in 0..arguments.runs as usize {
+        let last = number + 1 == arguments.runs as usize;
+        place.clear();
+        report::progress(&arguments.common, &format!("run {} of {}", number + 1, arguments.runs));
+        runs.push(Box::pin(measure(&arguments, &place, sample.as_ref(), (number, last))).await?);
+    }
+    let rates: Vec<f64> = runs.iter().map(|run| run.orchestrations_per_second).collect();
+    let median_run = median_index(&rates);
+    let figures = Figures {
+        bench: "sequence",
+        setting: &setting,
+        orchestrations: arguments.orchestrations,
+        activities: arguments.activities,
+        window: arguments.window,
+        worker_room: arguments.room(),
+        payload_bytes: arguments.payload,
+        ids: arguments.ids,
+        median_run,
+        median: &runs[median_run],
+        runs: &runs,
+    };
+    report::show(&arguments.common, &figures, &lines(&figures))?;
+    let comparable = runs.iter().filter_map(|run| run.comparison).all(|comparison| comparison.comparable);
+    if comparable { Ok(()) } else { Err(Error::NotComparable(DIFFERENCE_MAX)) }
+}
+
+/// The rows of one such orchestration.
+async fn sample(arguments: &Arguments, place: &Place) -> Result<Sample, Error> {
+    let hub = dauer::open(&place.file_url("sample.db"))?;
+    let file = place.scratch().join("sample.db");
+    let sample = Sample::take(&hub, &file, |client| async move { arguments.start(client, 0).await }).await;
+    hub.close().await;
+    sample
+}
+
+async fn measure(
+    arguments: &Arguments,
+    place: &Place,
+    sample: Option<&Sample>,
+    (number, last): (usize, bool),
+) -> Result<Run, Error> {
+    let hub = dauer::open(&place.url(number, last))?;
+    let room = arguments.room();
+    let options = HostOptions { turns_max: room, activities_max: room, ..HostOptions::default() };
+    let running = Running::start(workload::register(hub.worker()).options(options))?;
+    let mut run = Box::pin(clocked(arguments, &hub)).await?;
+    running.stop().await?;
+    run.audited = audit(&hub).await?;
+    hub.close().await;
+    let file = place.file(number, last);
+    if let (Some(file), Some(sample), Some(commits), Some(store)) =
+        (file, sample, run.commits, run.comparison)
+    {
+        let (spent, effort) = bare(place, sample, (&file, commits)).await?;
+        let rate = ratio(count(arguments.orchestrations), spent.seconds);
+        run.limit_per_second = Some(rounded(rate, 0));
+        run.limit_cpu_seconds = Some(rounded(spent.processor_seconds, 3));
+        run.limit_ratio = Some(rounded(ratio(run.orchestrations_per_second, rate), 3));
+        run.comparison = Some(Comparison::new(store.store, effort).rounded());
+    }
+    Ok(run)
+}
+
+/// From the first start to the last output.
+async fn clocked(arguments: &Arguments, hub: &Hub) -> Result<Run, Error> {
+    let before = hub.manage().effort();
+    process::forget_peak();
+    let work = arguments.clone();
+    let meter = Meter::start();
+    let looped =
+        workload::closed_loop(hub, arguments.orchestrations, arguments.window as usize, move |client, n| {
+            let work = work.clone();
+            async move { work.once(client, n).await }.boxed()
+        });
+    let mut times = looped.await?;
+    let spent = meter.stop();
+    let peak = process::peak_bytes();
+    let after = hub.manage().effort();
+    let effort = dauer_store::Effort {
+        commits: after.commits - before.commits,
+        turns: after.turns - before.turns,
+        statements: after.statements - before.statements,
+        rows: after.rows - before.rows,
+        syncs: after.syncs - before.syncs,
+    };
+    let counted = effort.commits > 0;
+    // Each activity ends a turn, and the last turn only ends the run; more where one had to be taken again.
+    let turns = u64::from(arguments.activities + 1) * arguments.orchestrations;
+    let turns = count(if counted { effort.turns } else { turns });
+    let each = Effort::new(&effort, spent.written_bytes, arguments.orchestrations);
+    Ok(Run {
+        orchestrations_per_second: rounded(ratio(count(arguments.orchestrations), spent.seconds), 0),
+        turns_per_second: rounded(ratio(turns, spent.seconds), 0),
+        p50_ms: rounded(percentile(&mut times, 50.0), 3),
+        p99_ms: rounded(percentile(&mut times, 99.0), 3),
+        seconds: rounded(spent.seconds, 4),
+        commits: counted.then_some(effort.commits),
+        checkpoints_per_commit: counted
+            .then(|| rounded(ratio(count(effort.turns), count(effort.commits)), 1)),
+        cpu_seconds: rounded(spent.processor_seconds, 3),
+        peak_rss_bytes: peak,
+        limit_per_second: None,
+        limit_cpu_seconds: None,
+        limit_ratio: None,
+        comparison: counted.then(|| Comparison::new(each, each)),
+        audited: 0,
+    })
+}
+
+/// The store at rest must hold what its invariants say; gives how many things were compared.
+pub(super) async fn audit(hub: &Hub) -> Result<u64, Error> {
+    let snapshot = dauer_audit::collect(&**hub.manage()).await?;
+    let report =
+        dauer_audit::audit(&snapshot, &dauer_audit::Evidence::default(), &dauer_audit::Settings::default());
+    if report.is_clean() { Ok(report.checked()) } else { Err(Error::Unclean(report.to_string())) }
+}
+
+/// The limit of a run whose store is closed: what it did, done once more by a bare loop.
+async fn bare(
+    place: &Place,
+    sample: &Sample,
+    (run, commits): (&Path, u64),
+) -> Result<(Spent, Effort), Error> {
+    let schedule = Schedule::read(run, commits)?;
+    // The store makes its tables and goes.
+    dauer::open(&place.file_url("limit.db"))?.close().await;
+    limit::write(&place.scratch().join("limit.db"), sample, &schedule)
+}
+
+fn lines(figures: &Figures<'_>) -> Lines {
+    let (mut lines, run) = (Lines::default(), figures.median);
+    figures.setting.lines(&mut lines);
+    lines.text(format!(
+        "{} orchestrations of {} activities, {} outstanding at once, room for {} in the worker, {} bytes of padding, {:?} ids, 2 tags each; \
+         every output checked, every store audited; {} runs, the median is run {}",
+        figures.orchestrations,
+        figures.activities,
+        figures.window,
+        figures.worker_room,
+        figures.payload_bytes,
+        figures.ids,
+        figures.runs.len(),
+        figures.median_run + 1,
+    ));
+    let rates: Vec<String> =
+        figures.runs.iter().map(|run| format!("{:.0}", run.orchestrations_per_second)).collect();
+    lines.line(
+        "orchestrations",
+        format!("{:.0} /s", run.orchestrations_per_second),
+        &format!("runs: {}", rates.join(", ")),
+    );
+    lines.line("turns", format!("{:.0} /s", run.turns_per_second), "each is one durable step");
+    lines.line("p50", format!("{:.2} ms", run.p50_ms), "half took less, from the start call to the output");
+    lines.line("p99", format!("{:.2} ms", run.p99_ms), "all but one in a hundred took less");
+    lines.maybe("commits", run.commits.map(|commits| commits.to_string()), "transactions, each made durable");
+    let per_commit = run.checkpoints_per_commit.map(|each| format!("{each:.1}"));
+    lines.maybe("turns per commit", per_commit, "how many turns share one transaction");
+    lines.line("processor", format!("{:.2} s", run.cpu_seconds), "client, worker and store together");
+    lines.maybe(
+        "peak memory",
+        run.peak_rss_bytes.map(report::megabytes),
+        "resident, client and worker and store",
+    );
+    let limit = run.limit_per_second.map(|rate| format!("{rate:.0} /s"));
+    let processor = run.limit_cpu_seconds.unwrap_or_default();
+    let what =
+        format!("the same rows, bytes and fsyncs by a bare loop, same folder; {processor:.2} s of processor");
+    lines.maybe("limit", limit, &what);
+    let part = run.limit_ratio.map(|part| format!("{:.0} %", part * 100.0));
+    lines.maybe(
+        "of the limit",
+        part,
+        "what is left after orchestrations, histories, leases, client and worker",
+    );
+    if let Some(comparison) = run.comparison.filter(|_| run.limit_per_second.is_some()) {
+        comparison.lines(&mut lines);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_numbers_are_distinct_and_out_of_order() {
+        let all: std::collections::BTreeSet<u64> = (0..10_000).map(scatter).collect();
+        assert_eq!(all.len(), 10_000);
+        let growing = (0..999_u64).filter(|number| scatter(*number) < scatter(number + 1)).count();
+        assert!((400..600).contains(&growing), "{growing}");
+    }
+}

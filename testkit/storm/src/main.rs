@@ -1,0 +1,126 @@
+//! `dauer-storm`: real hosts as processes on one SQLite file, killed and stopped at random moments, and what must hold
+//! after it. Figures go to stdout, everything else to stderr; the last line is the verdict.
+
+mod board;
+mod case;
+mod clients;
+mod error;
+mod figures;
+mod held;
+mod options;
+mod process;
+mod programs;
+mod storm;
+mod tamper;
+mod verify;
+mod voice;
+mod wake;
+mod worker;
+
+use std::error::Error as StdError;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::Error;
+use options::Options;
+use storm::{Aftermath, Storm};
+use wake::Wake;
+use worker::Worker;
+
+/// Storms of processes over one file.
+#[derive(Parser)]
+#[command(name = "dauer-storm", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Kill and stop workers until enough kills have hit a lease; then verify everything.
+    ///
+    /// Example: dauer-storm run --processes 3 --kills 100
+    Run(Options),
+    /// Measure how long a result takes from the process that wrote it to the one that waits for it.
+    Wake(Wake),
+    /// One worker, as the other roles start it.
+    #[command(hide = true)]
+    Worker(Worker),
+}
+
+/// The exit code when something was found or could not be done; 2 is clap's, for a call that makes no sense.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error),
+    };
+    let result = runtime.block_on(async {
+        match arguments.role {
+            Role::Run(options) => run(options).await,
+            Role::Wake(wake) => wake.run().await,
+            Role::Worker(worker) => worker.run().await.map(|()| true),
+        }
+    });
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILED),
+        Err(error) => complain(&error),
+    }
+}
+
+/// Makes a storm and prints its figures; whether its verdict is clean.
+async fn run(options: Options) -> Result<bool, Error> {
+    let folder = folder(options.folder.clone(), "storm")?;
+    let (json, keep) = (options.json, options.folder.is_some());
+    let Aftermath { figures, stuck } = Storm::new(options, folder.join("storm.db"))?.run().await?;
+    for line in &stuck {
+        say(line, &mut std::io::stderr());
+    }
+    let text = if json { serde_json::to_string_pretty(&figures)? } else { figures.to_string() };
+    say(&text, &mut std::io::stdout());
+    let clean = figures.is_clean() && stuck.is_empty();
+    tidy_up(&folder, clean && !keep);
+    Ok(clean)
+}
+
+/// The folder for the file of a run.
+fn folder(given: Option<PathBuf>, name: &str) -> Result<PathBuf, Error> {
+    let own = || std::env::temp_dir().join(format!("dauer-{name}-{}-{}", std::process::id(), voice::nanos()));
+    let folder = given.unwrap_or_else(own);
+    match std::fs::create_dir_all(&folder) {
+        Ok(()) => Ok(folder),
+        Err(error) => Err(Error::Folder(folder, error)),
+    }
+}
+
+/// Removes the folder of a run that found nothing; says where it is otherwise.
+fn tidy_up(folder: &std::path::Path, remove: bool) {
+    // A folder that cannot be removed is in nobody's way.
+    if !remove || std::fs::remove_dir_all(folder).is_err() {
+        say(&format!("the files are in {}", folder.display()), &mut std::io::stderr());
+    }
+}
+
+fn say(text: &str, to: &mut dyn std::io::Write) {
+    // Nothing is left to do when even that is gone.
+    let _ = writeln!(to, "{text}");
+}
+
+/// The error and what lies behind it, on one line of stderr.
+fn complain(error: &dyn StdError) -> ExitCode {
+    let mut text = format!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    let _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::from(FAILED)
+}

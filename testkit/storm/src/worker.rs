@@ -1,0 +1,103 @@
+//! The role of a worker: one host on the file, until its parent closes its standard input, or kills it.
+
+use std::fmt::Debug;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use dauer::{HostOptions, TroublePolicy};
+use tokio::sync::oneshot;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber, span};
+
+use crate::error::Error;
+use crate::programs::Code;
+use crate::voice::{Fact, say};
+
+/// Turns and activities that one worker holds at once: few enough that work is left for the others, and for the ones
+/// that are started while what the dead held waits for its lease to run out.
+const HELD_MAX: usize = 8;
+
+/// The deaths of this world are nobody's fault: no task is given up for the hosts it has outlived.
+const ATTEMPTS_MAX: u32 = 1_000_000;
+
+/// What a worker is started with.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Worker {
+    /// The file.
+    #[arg(long)]
+    pub(crate) store: PathBuf,
+    /// How long the session lives without a renewal.
+    #[arg(long)]
+    pub(crate) lease_ms: u64,
+    /// Which part of the code it has.
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) code: Code,
+    /// A planted fault: activities give another value when they are tried again.
+    #[arg(long)]
+    pub(crate) attempts_show: bool,
+}
+
+impl Worker {
+    /// Runs until standard input ends.
+    pub(crate) async fn run(self) -> Result<(), Error> {
+        // The only subscriber of the process: nobody has set another one.
+        tracing::subscriber::set_global_default(Ear).map_err(|_| Error::Subscriber)?;
+        let hub = dauer::open(&format!("sqlite:{}", self.store.display()))?;
+        let options = HostOptions {
+            lease: Duration::from_millis(self.lease_ms),
+            turns_max: HELD_MAX,
+            activities_max: HELD_MAX,
+            task_attempts_max: ATTEMPTS_MAX,
+            trouble: TroublePolicy { other: None, ..TroublePolicy::default() },
+            ..HostOptions::default()
+        };
+        let worker = self.code.register(hub.worker(), self.attempts_show).options(options).build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            // Nothing is ever written to it; it ends with the parent, or by its wish.
+            let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+            drop(stop);
+        });
+        say(Fact::Ready);
+        worker.run(async { _ = stopped.await }).await?;
+        Ok(())
+    }
+}
+
+/// Hears what the hub logs and passes the messages on, without their fields.
+struct Ear;
+
+impl Subscriber for Ear {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("dauer")
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        say(Fact::Logged(message.0.replace(['\t', '\n'], " ")));
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
