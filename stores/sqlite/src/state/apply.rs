@@ -17,7 +17,7 @@ impl Scope<'_> {
     pub(super) fn apply(
         &mut self,
         by: &Committer,
-        mut instance: Instance,
+        mut instance: Box<Instance>,
         checkpoint: &Checkpoint,
     ) -> Outcome<Committed> {
         let Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take, then } =

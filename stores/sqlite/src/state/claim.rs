@@ -10,6 +10,9 @@ use super::undelivered::Parcel;
 use super::{Scope, What};
 use crate::fail::Outcome;
 
+/// Items that a claim makes room for before it has them.
+const ROOM_MAX: usize = 128;
+
 /// What a claim has won.
 #[derive(Debug)]
 pub(crate) struct Won<T> {
@@ -21,8 +24,10 @@ pub(crate) struct Won<T> {
 }
 
 impl<T> Won<T> {
-    pub(super) fn nothing(session: i64) -> Self {
-        Self { session, items: Vec::new(), parcels: Vec::new(), bytes: 0 }
+    /// Nothing yet, with room for what is wanted: items are large, and a list that grows moves them.
+    pub(super) fn nothing(session: i64, want: &Want) -> Self {
+        let room = want.count.min(ROOM_MAX);
+        Self { session, items: Vec::with_capacity(room), parcels: Vec::with_capacity(room), bytes: 0 }
     }
 }
 
@@ -33,7 +38,7 @@ impl Scope<'_> {
         self.touch()?;
         self.relay()?;
         self.sweep()?;
-        let mut won = Won::nothing(session);
+        let mut won = Won::nothing(session, want);
         for (key, epoch) in self.group.undelivered.of(session, What::Turn) {
             let Some(instance) = self.undelivered_turn(session, key, epoch)? else { continue };
             if want.queues.admits(&instance.record.queue)
@@ -62,7 +67,7 @@ impl Scope<'_> {
     }
 
     /// An instance that an earlier claim of the session won, if it is still so. Else nobody waits for it any more.
-    fn undelivered_turn(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<Instance>> {
+    fn undelivered_turn(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<Box<Instance>>> {
         let instance = self.fetch_at(key)?;
         let mine = instance
             .filter(|i| i.epoch.0 == epoch && i.holder == Some(Held { session, grip: Grip::Claimed }));
@@ -82,7 +87,12 @@ impl Scope<'_> {
     }
 
     /// Takes one instance, if it is ready, wanted, and small enough for what is left of the claim's bytes.
-    fn win_turn(&mut self, want: &Want, mut instance: Instance, won: &mut Won<ClaimedTurn>) -> Outcome<Take> {
+    fn win_turn(
+        &mut self,
+        want: &Want,
+        mut instance: Box<Instance>,
+        won: &mut Won<ClaimedTurn>,
+    ) -> Outcome<Take> {
         if won.items.len() >= want.count {
             return Ok(Take::Full);
         }

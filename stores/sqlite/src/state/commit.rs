@@ -97,7 +97,7 @@ impl Scope<'_> {
     }
 
     /// The answer to a commit that was sent again because its outcome was unknown.
-    fn answer_again(&mut self, by: Option<i64>, mut instance: Instance) -> Outcome<Committed> {
+    fn answer_again(&mut self, by: Option<i64>, mut instance: Box<Instance>) -> Outcome<Committed> {
         let mut taken = Vec::new();
         for id in instance.last.as_ref().map(|last| last.taken.clone()).unwrap_or_default() {
             let task = self.task(instance.key, id)?;

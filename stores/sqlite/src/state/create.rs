@@ -65,7 +65,7 @@ impl Scope<'_> {
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
     /// rises, so that nobody's fence on the old one passes, and the revision goes on.
-    fn replace(&mut self, old: Instance, record: Record, message: Message) -> Outcome<()> {
+    fn replace(&mut self, old: Box<Instance>, record: Record, message: Message) -> Outcome<()> {
         self.discard_tasks_of(old.key)?;
         let record = self.newborn(record, old.record.revision.next());
         let (id, epoch) = (old.id.clone(), old.epoch.next());

@@ -41,7 +41,7 @@ impl Scope<'_> {
     /// The same for an instance that was fetched, and is stored and put back here.
     pub(super) fn deliver_and_store(
         &mut self,
-        mut instance: Instance,
+        mut instance: Box<Instance>,
         message: Message,
     ) -> Outcome<Delivered> {
         let before = instance.ready_at;
@@ -100,7 +100,7 @@ impl Scope<'_> {
     }
 
     /// Adds an instance that is not there, and its first message: one row each.
-    pub(super) fn insert_with(&mut self, mut instance: Instance, mut message: Message) -> Outcome<()> {
+    pub(super) fn insert_with(&mut self, mut instance: Box<Instance>, mut message: Message) -> Outcome<()> {
         self.arrive(&mut instance, &mut message)?;
         self.insert_instance(&mut instance)?;
         self.put_arrived(&mut instance, message)?;

@@ -83,7 +83,7 @@ impl View<'_> {
         Ok(dump)
     }
 
-    fn dump_instance(&self, instance: Instance) -> Outcome<InstanceDump> {
+    fn dump_instance(&self, instance: Box<Instance>) -> Outcome<InstanceDump> {
         let key = instance.key;
         let mut outbox = Vec::new();
         let mut find = self

@@ -5,7 +5,7 @@
 //! here is in the file, under the same epoch and revision. An instance is taken out for an operation and put back only
 //! when that has written it, so that an operation that stops half-way leaves nothing wrong behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use dauer_store::{InstanceId, MessageId, SessionId, Timestamp};
 
@@ -13,14 +13,17 @@ use super::instance::Instance;
 use super::sessions::Session;
 use crate::options::Memory;
 
+/// Ages are sorted out when there are so many times more of them than instances: seldom, and in bounded memory.
+const AGES_PER_INSTANCE: usize = 4;
+
 /// The rows of the last transaction.
 #[derive(Default)]
 pub(crate) struct Hot {
     memory: Memory,
     clock: u64,
-    instances: BTreeMap<(i64, InstanceId), (u64, Instance)>,
-    /// By age: the least recently used goes first.
-    ages: BTreeMap<u64, (i64, InstanceId)>,
+    instances: BTreeMap<(i64, InstanceId), (u64, Box<Instance>)>,
+    /// In the order in which they were put here, with those that were taken out since or put anew: their age differs.
+    ages: VecDeque<(u64, (i64, InstanceId))>,
     /// With their hubs.
     sessions: Vec<(i64, Session)>,
 }
@@ -36,27 +39,33 @@ impl Hot {
     }
 
     /// Takes an instance out.
-    pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Instance> {
-        let (age, instance) = self.instances.remove(&(hub, id.clone()))?;
-        self.ages.remove(&age);
-        Some(instance)
+    pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Box<Instance>> {
+        self.instances.remove(&(hub, id.clone())).map(|(_, instance)| instance)
     }
 
     /// Holds an instance that is as in the file.
-    pub(super) fn put(&mut self, hub: i64, instance: Instance) {
+    pub(super) fn put(&mut self, hub: i64, instance: Box<Instance>) {
         if self.memory.instances == 0 {
             return;
         }
-        if self.instances.len() >= self.memory.instances
-            && let Some((_, oldest)) = self.ages.pop_first()
+        while self.instances.len() >= self.memory.instances
+            && let Some((age, oldest)) = self.ages.pop_front()
         {
-            self.instances.remove(&oldest);
+            self.drop_if_of(age, &oldest);
         }
         self.clock += 1;
         let key = (hub, instance.id.clone());
-        self.ages.insert(self.clock, key.clone());
-        if let Some((age, _)) = self.instances.insert(key, (self.clock, instance)) {
-            self.ages.remove(&age);
+        self.ages.push_back((self.clock, key.clone()));
+        self.instances.insert(key, (self.clock, instance));
+        if self.ages.len() > AGES_PER_INSTANCE * self.memory.instances {
+            let instances = &self.instances;
+            self.ages.retain(|(age, key)| instances.get(key).is_some_and(|(current, _)| current == age));
+        }
+    }
+
+    fn drop_if_of(&mut self, age: u64, key: &(i64, InstanceId)) {
+        if self.instances.get(key).is_some_and(|(current, _)| *current == age) {
+            self.instances.remove(key);
         }
     }
 

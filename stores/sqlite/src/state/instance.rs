@@ -133,7 +133,7 @@ impl Instance {
     }
 
     /// An instance that is not in the file yet: nobody has it, and nothing waits for it.
-    pub(super) fn new(id: InstanceId, record: Record, (queue, epoch): (i64, Epoch)) -> Self {
+    pub(super) fn new(id: InstanceId, record: Record, (queue, epoch): (i64, Epoch)) -> Box<Self> {
         let stored = Placement {
             holder: None,
             ready_at: None,
@@ -143,7 +143,7 @@ impl Instance {
             created: record.times.created,
             completed: record.times.completed,
         };
-        Self {
+        Box::new(Self {
             key: 0,
             id,
             epoch,
@@ -161,7 +161,7 @@ impl Instance {
             details_changed: false,
             inbox: Some(Vec::new()),
             tasks: BTreeMap::new(),
-        }
+        })
     }
 
     pub(super) fn placement(&self) -> Placement {
@@ -232,9 +232,10 @@ fn read_record(row: &Row<'_>) -> Outcome<Record> {
 
 impl View<'_> {
     /// An instance by its id, as it lies in the file.
-    pub(super) fn instance(&self, id: &InstanceId) -> Outcome<Option<Instance>> {
+    pub(super) fn instance(&self, id: &InstanceId) -> Outcome<Option<Box<Instance>>> {
         let mut find = self.db.prepare_cached(BY_ID)?;
-        let found = find.query_row(params![self.hub, id.as_str()], |row| Ok(Instance::read(row)));
+        let found =
+            find.query_row(params![self.hub, id.as_str()], |row| Ok(Instance::read(row).map(Box::new)));
         found.optional()?.transpose()
     }
 }
@@ -242,7 +243,7 @@ impl View<'_> {
 impl Scope<'_> {
     /// An instance by its id, out of what is held in memory or the file. It is no longer in memory then: whoever has
     /// changed it and wants it to be found there again puts it back, with [`Scope::put_back`], after it was written.
-    pub(super) fn fetch(&mut self, id: &InstanceId) -> Outcome<Option<Instance>> {
+    pub(super) fn fetch(&mut self, id: &InstanceId) -> Outcome<Option<Box<Instance>>> {
         if let Some(instance) = self.group.hot.take(self.view.hub, id) {
             return Ok(Some(instance));
         }
@@ -253,7 +254,7 @@ impl Scope<'_> {
     }
 
     /// The same by its key.
-    pub(super) fn fetch_at(&mut self, key: i64) -> Outcome<Option<Instance>> {
+    pub(super) fn fetch_at(&mut self, key: i64) -> Outcome<Option<Box<Instance>>> {
         let mut find = self.view.db.prepare_cached("SELECT id FROM instances WHERE key = ?1")?;
         let id: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
         match id {
@@ -263,7 +264,7 @@ impl Scope<'_> {
     }
 
     /// Holds an instance that is as in the file in memory, for the next operation.
-    pub(super) fn put_back(&mut self, instance: Instance) {
+    pub(super) fn put_back(&mut self, instance: Box<Instance>) {
         debug_assert_eq!(instance.placement(), instance.stored, "an instance that was not written");
         self.group.hot.put(self.view.hub, instance);
     }

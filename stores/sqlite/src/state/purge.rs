@@ -74,7 +74,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn erase(&mut self, instance: Instance) -> Outcome<()> {
+    fn erase(&mut self, instance: Box<Instance>) -> Outcome<()> {
         let hint = Hint::Status(instance.id.clone(), instance.record.status);
         self.discard_tasks_of(instance.key)?;
         self.remove_instance(instance)?;

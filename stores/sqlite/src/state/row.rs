@@ -236,7 +236,7 @@ impl Scope<'_> {
     }
 
     /// Removes an instance and all that belongs to it but the tasks; whoever holds it has lost it.
-    pub(super) fn remove_instance(&mut self, mut instance: Instance) -> Outcome<()> {
+    pub(super) fn remove_instance(&mut self, mut instance: Box<Instance>) -> Outcome<()> {
         self.take_from_holder(&mut instance)?;
         self.erase_rows(&instance)
     }

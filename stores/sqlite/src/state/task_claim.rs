@@ -14,7 +14,7 @@ impl Scope<'_> {
         let session = self.claimer(session)?;
         self.touch()?;
         self.sweep()?;
-        let mut won = Won::nothing(session);
+        let mut won = Won::nothing(session, want);
         for (key, epoch) in self.group.undelivered.of(session, What::Task) {
             let Some(task) = self.undelivered_task(session, key, epoch)? else { continue };
             if want.queues.admits(&task.task.queue)
