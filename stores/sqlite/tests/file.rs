@@ -203,6 +203,19 @@ fn a_damaged_instance_harms_no_other() {
     assert!(matches!(sent[2], Ok(Delivered::Dropped(_))), "{:?}", sent[2]);
     let created = run(manage.create(vec![start("third")])).remove(0);
     assert!(matches!(created, Ok(Created::New(_))), "{created:?}");
+    // A message that cannot be read harms no other instance either.
+    run(manage.create(vec![start("fourth")])).remove(0).unwrap();
+    let damage =
+        "UPDATE inbox SET body = x'0108ff' WHERE instance = (SELECT key FROM instances WHERE id = 'fourth')";
+    database(&folder).execute(damage, []).unwrap();
+    let claimed = run(async {
+        let session = manage.attach(host(1, Duration::from_secs(60))).await.unwrap();
+        session.claim_turns(want(10)).await.unwrap()
+    });
+    let names: Vec<_> = claimed.iter().map(|turn| turn.fence.instance.as_str()).collect();
+    assert_eq!(names, ["good", "third"]);
+    let told = run(manage.get(vec![instance("bad")]));
+    assert!(matches!(told, Err(Refused::Corrupt(_))), "{told:?}");
 }
 
 #[test]

@@ -24,10 +24,10 @@ use dauer_store::Clock;
 const GROUP_MAX: usize = 1_000;
 
 /// How often an idle writer looks whether another process has written: at first, and after a while. Looking costs a few
-/// microseconds, so that an idle hub stays far below half a percent of a core, and a result of another process is
-/// noticed within a few milliseconds.
+/// microseconds and a wake-up, so that an idle hub stays below half a percent of a core, and a result of another process
+/// is noticed within a few milliseconds while there is something going on.
 const LOOK_SOON: Duration = Duration::from_millis(1);
-const LOOK_LATE: Duration = Duration::from_millis(16);
+const LOOK_LATE: Duration = Duration::from_millis(32);
 
 /// What a writer is told.
 pub(crate) enum Order {

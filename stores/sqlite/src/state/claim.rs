@@ -2,13 +2,14 @@
 
 use rusqlite::params;
 
-use dauer_store::{ClaimedTurn, SessionId, Want};
+use dauer_store::{ClaimedTurn, Refused, SessionId, Want};
 
 use super::gather::{Take, tags_match};
+use super::inbox::TurnBatch;
 use super::instance::{Grip, Held, Instance};
 use super::undelivered::Parcel;
 use super::{Scope, What};
-use crate::fail::Outcome;
+use crate::fail::{Fail, Outcome};
 
 /// Items that a claim makes room for before it has them.
 const ROOM_MAX: usize = 128;
@@ -48,7 +49,7 @@ impl Scope<'_> {
             }
         }
         for key in self.kept_turns(session)? {
-            let Some(instance) = self.fetch_at(key)? else { continue };
+            let Some(instance) = readable(self.fetch_at(key))?.flatten() else { continue };
             if want.queues.admits(&instance.record.queue)
                 && let Take::Full = self.win_turn(want, instance, &mut won)?
             {
@@ -56,7 +57,7 @@ impl Scope<'_> {
             }
         }
         self.gather(want, What::Turn, |scope, key| {
-            let Some(instance) = scope.fetch_at(key)? else { return Ok(Take::Passed) };
+            let Some(instance) = readable(scope.fetch_at(key))?.flatten() else { return Ok(Take::Passed) };
             let free = match instance.holder {
                 None => true,
                 Some(held) => held.session != session && !scope.lives(held.session)?,
@@ -68,7 +69,7 @@ impl Scope<'_> {
 
     /// An instance that an earlier claim of the session won, if it is still so. Else nobody waits for it any more.
     fn undelivered_turn(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<Box<Instance>>> {
-        let instance = self.fetch_at(key)?;
+        let instance = readable(self.fetch_at(key))?.flatten();
         let mine = instance
             .filter(|i| i.epoch.0 == epoch && i.holder == Some(Held { session, grip: Grip::Claimed }));
         if mine.is_none() {
@@ -99,11 +100,11 @@ impl Scope<'_> {
         if !tags_match(want, &instance.record.tags) {
             return Ok(Take::Passed);
         }
-        self.know_inbox(&mut instance)?;
         let left = want.bytes.saturating_sub(won.bytes);
-        let Some(batch) = self.turn_batch(&instance, left, won.items.is_empty())? else {
-            let ready = self.turn_batch(&instance, usize::MAX, true)?.is_some();
-            return Ok(if ready { Take::Full } else { Take::Passed });
+        let batch = match readable(self.batch_within(&mut instance, left, won.items.is_empty()))? {
+            Some(Ok(batch)) => batch,
+            Some(Err(take)) => return Ok(take),
+            None => return Ok(Take::Passed),
         };
         self.take_over(won.session, &mut instance)?;
         won.bytes = won.bytes.saturating_add(batch.bytes);
@@ -118,6 +119,21 @@ impl Scope<'_> {
         });
         self.put_back(instance);
         Ok(Take::Taken)
+    }
+
+    /// The messages of its next turn, if they fit; or what the claim does instead.
+    fn batch_within(
+        &mut self,
+        instance: &mut Instance,
+        left: usize,
+        first: bool,
+    ) -> Outcome<Result<TurnBatch, Take>> {
+        self.know_inbox(instance)?;
+        if let Some(batch) = self.turn_batch(instance, left, first)? {
+            return Ok(Ok(batch));
+        }
+        let ready = self.turn_batch(instance, usize::MAX, true)?.is_some();
+        Ok(Err(if ready { Take::Full } else { Take::Passed }))
     }
 
     /// Makes the session the holder. The epoch grows whenever the instance comes from the store's hands or another
@@ -136,5 +152,14 @@ impl Scope<'_> {
         instance.holder = Some(Held { session, grip: Grip::Claimed });
         self.group.won_again.insert((What::Turn, instance.key));
         if from_dead { self.store_all(instance) } else { self.store_hold(instance) }
+    }
+}
+
+/// What was read, if it could be: one damaged item must not keep a claim from all others. Whoever asks for that item
+/// itself is told.
+pub(super) fn readable<T>(read: Outcome<T>) -> Outcome<Option<T>> {
+    match read {
+        Err(Fail::Broken(Refused::Corrupt(_))) => Ok(None),
+        other => other.map(Some),
     }
 }

@@ -2,7 +2,7 @@
 
 use dauer_store::{SessionId, TaskLease, Want};
 
-use super::claim::Won;
+use super::claim::{Won, readable};
 use super::gather::{Take, tags_match};
 use super::task::HeldTask;
 use super::{Scope, What};
@@ -24,7 +24,7 @@ impl Scope<'_> {
             }
         }
         self.gather(want, What::Task, |scope, key| {
-            let Some(task) = scope.task_at(key)? else { return Ok(Take::Passed) };
+            let Some(task) = readable(scope.task_at(key))?.flatten() else { return Ok(Take::Passed) };
             let free = match task.holder {
                 None => true,
                 Some(holder) => holder != session && !scope.lives(holder)?,
@@ -37,7 +37,7 @@ impl Scope<'_> {
     /// A task that an earlier claim of the session won, if it is still so. One that was withdrawn meanwhile goes: nobody
     /// else would ever answer it.
     fn undelivered_task(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<HeldTask>> {
-        let task = self.task_at(key)?;
+        let task = readable(self.task_at(key))?.flatten();
         let mine = task.filter(|task| task.epoch.0 == epoch && task.holder == Some(session));
         let Some(task) = mine else {
             self.group.stale.push((session, (What::Task, key, epoch)));
