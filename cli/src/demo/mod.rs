@@ -28,10 +28,6 @@ const PATIENCE_ASKED: Duration = Duration::from_secs(60);
 /// Longer than an order can take unless something is broken.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// How long the hub waits for a demo that was killed before the next one takes over. Short, because someone is watching;
-/// a real worker is better off with the default.
-const LEASE: Duration = Duration::from_secs(3);
-
 /// How the watch over an order ended.
 enum Seen {
     /// The order has ended, with this output.
@@ -53,9 +49,8 @@ async fn demonstrate(hub: &Hub, url: &str, interactive: bool) -> Result<(), Box<
     let progress = Arc::new(Progress::new());
     let mut signal = dauer::shutdown_signal()?.fuse();
     let order = take_up(hub, interactive, &progress).await?;
-    let options = HostOptions { lease: LEASE, ..HostOptions::default() };
-    let drain = options.drain_max;
-    let worker = order::register(hub.worker(), &progress).options(options).build()?;
+    let drain = HostOptions::default().drain_max;
+    let worker = order::register(hub.worker(), &progress).build()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let mut running = tokio::spawn(worker.run(stopped.map(|_| ()))).fuse();
     let seen = futures::select_biased! {
