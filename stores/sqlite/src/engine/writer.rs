@@ -20,7 +20,8 @@ use crate::options::Durability;
 use crate::state::Group;
 use dauer_store::Clock;
 
-/// How many writes share a transaction at most: bounds how long other processes wait at the gate.
+/// From how many writes on no more are joined into a transaction: bounds how long other processes wait at the gate. A batch
+/// that comes in one call is never split, however large it is.
 const GROUP_MAX: usize = 1_000;
 
 /// How often an idle writer looks whether another process has written: at first, and after a while. Looking costs a few
