@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use dauer_core::ledger::Ledger;
 use dauer_core::model::Record;
 use dauer_core::{InstanceId, Revision};
+use dauer_store::ById;
 
 use crate::executor::Past;
 
@@ -22,13 +23,13 @@ pub(crate) struct Entry {
 pub(crate) struct Cache {
     max: usize,
     clock: u64,
-    entries: BTreeMap<InstanceId, (u64, Box<Entry>)>,
+    entries: ById<(u64, Box<Entry>)>,
     ages: BTreeMap<u64, InstanceId>,
 }
 
 impl Cache {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, clock: 0, entries: BTreeMap::new(), ages: BTreeMap::new() }
+        Self { max, clock: 0, entries: ById::default(), ages: BTreeMap::new() }
     }
 
     /// Whether anything is to be remembered at all.

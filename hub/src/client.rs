@@ -209,9 +209,40 @@ impl Client {
             }
             let alone = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_ALONE)));
             record = match select(pin!(wait.news()), alone).await {
-                Either::Left((News::Found(record), _)) => Some(*record),
-                Either::Left((News::Changed, _)) | Either::Right(_) => self.get(instance).await?,
+                Either::Left((News::Found(found), _)) if follows(&found, record.as_ref()) => {
+                    Some(Arc::unwrap_or_clone(found))
+                }
+                Either::Left(_) | Either::Right(_) => self.get(instance).await?,
             };
         }
+    }
+}
+
+/// Whether a record is a later one of the run that was seen. News may be older than the wait: of a run before, for which the
+/// same id stood, or from before a rewind.
+fn follows(found: &Record, seen: Option<&Record>) -> bool {
+    seen.is_some_and(|seen| found.execution == seen.execution && found.revision > seen.revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dauer_core::model::{Kind, QueueKey};
+    use dauer_core::{ExecutionId, MessageId, Revision};
+
+    fn record(execution: u128, revision: u64) -> Record {
+        let queue = QueueKey::new(Kind::Orchestration, "code", None);
+        let record = Record::pending(queue, ExecutionId(execution), MessageId([0; 16]));
+        Record { revision: Revision(revision), ..record }
+    }
+
+    #[test]
+    fn news_of_another_run_or_from_before_are_no_answer() {
+        let seen = record(2, 5);
+        assert!(follows(&record(2, 6), Some(&seen)));
+        assert!(!follows(&record(1, 9), Some(&seen)), "of the run before, which had the same id");
+        assert!(!follows(&record(2, 5), Some(&seen)), "no later than what was seen");
+        assert!(!follows(&record(2, 4), Some(&seen)), "from before a rewind");
+        assert!(!follows(&record(2, 6), None), "nothing was there when the wait began");
     }
 }

@@ -24,7 +24,7 @@ const TAKEN: Epoch = Epoch(1);
 /// A turn whose checkpoint waits for the store's word.
 pub(crate) struct Pending {
     pub(crate) ticket: Ticket,
-    pub(crate) checkpoint: Box<Checkpoint>,
+    pub(crate) checkpoint: Arc<Checkpoint>,
     /// What to remember once it is committed.
     pub(crate) entry: Option<Box<Entry>>,
     /// The store once did not know the outcome; what is known of the instance is dropped in the end.
@@ -125,7 +125,7 @@ impl Dispatch {
     /// as long as the session lives nobody else could.
     fn abandon(&mut self, pending: Pending) {
         let Pending { checkpoint, unknown, .. } = pending;
-        let Checkpoint { fence, completions, tasks, take, .. } = *checkpoint;
+        let Checkpoint { fence, completions, tasks, take, .. } = Arc::unwrap_or_clone(checkpoint);
         self.settle_tasks(take);
         self.answer_all(completions);
         if unknown {
@@ -142,7 +142,7 @@ impl Dispatch {
 
     fn continued(&mut self, pending: Pending, committed: Committed) {
         let Pending { checkpoint, entry, unknown, .. } = pending;
-        let Checkpoint { fence, mut record, then, .. } = *checkpoint;
+        let Checkpoint { fence, mut record, then, .. } = Arc::unwrap_or_clone(checkpoint);
         let entry = entry.filter(|_| !unknown);
         // The store never keeps what has ended.
         if then != Then::Keep || record.hold == Hold::Ended {
@@ -170,7 +170,7 @@ impl Dispatch {
 }
 
 async fn commit(session: Arc<Session>, batch: Vec<Pending>) -> Step {
-    let checkpoints = batch.iter().map(|pending| Checkpoint::clone(&pending.checkpoint)).collect();
+    let checkpoints = batch.iter().map(|pending| Arc::clone(&pending.checkpoint)).collect();
     let results = session.work.commit_turns(checkpoints).await;
     // What a store does not answer it leaves unknown; none should.
     let missing = || Err(Refused::Unknown(Cause::new("the store gave no answer")));

@@ -232,7 +232,7 @@ impl Dispatch {
         match hint {
             Hint::Ready(Kind::Orchestration | Kind::Entity) => self.turn_demand.hint(),
             Hint::Ready(Kind::Activity) => self.task_demand.hint(),
-            Hint::Status(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {}
+            Hint::Status(..) | Hint::Ended(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {}
         }
     }
 

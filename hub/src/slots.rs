@@ -10,11 +10,9 @@
 //! The store takes a kept instance for idle while a result is being worked on here, and may hand it out to this host
 //! once more, with the same epoch, because a message came. What such a claim is worth is decided here and nowhere else.
 
-use std::collections::BTreeMap;
-
 use dauer_core::model::Completion;
 use dauer_core::{Epoch, ExecutionId, InstanceId, Timestamp};
-use dauer_store::{ClaimedTurn, Fence, Message};
+use dauer_store::{ById, ClaimedTurn, Fence, Message};
 
 use crate::cache::Entry;
 use crate::hold::{Begin, Counts, Held, Kept, Phase, Ticket, Worth};
@@ -29,11 +27,11 @@ struct Slot {
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Slots {
-    slots: BTreeMap<InstanceId, Slot>,
+    slots: ById<Slot>,
     counts: Counts,
     tickets: Ticket,
     /// Instances that were let go while a claim was under way, with the epoch that is over.
-    settled: BTreeMap<InstanceId, Epoch>,
+    settled: ById<Epoch>,
 }
 
 /// What a claim is worth.
@@ -80,7 +78,7 @@ impl Slots {
         if self.settled.get(instance).is_some_and(|settled| *settled >= claimed.fence.epoch) {
             return Admitted::Known;
         }
-        let slot = self.slots.entry(instance.clone()).or_default();
+        let slot = self.slots.or_default(instance);
         let mut orphans = Vec::new();
         if let Some(held) = &mut slot.held {
             match held.judge(&claimed.fence) {
@@ -218,7 +216,7 @@ impl Slots {
 
     /// A task of the instance begins here.
     pub(crate) fn task_begins(&mut self, instance: &InstanceId, execution: ExecutionId) {
-        self.slots.entry(instance.clone()).or_default().running.push(execution);
+        self.slots.or_default(instance).running.push(execution);
     }
 
     /// A task of the instance is over here.

@@ -14,9 +14,10 @@ use crate::cache::Entry;
 use crate::executor::{Attempt, Past, TurnDone, TurnWork};
 use crate::session::Session;
 
-/// A turn that is ready to be committed. Boxed: it goes through many hands.
+/// A turn that is ready to be committed. Shared: it goes through many hands, and the store works on the same one that is
+/// kept for another try.
 pub(crate) struct Prepared {
-    pub(crate) checkpoint: Box<Checkpoint>,
+    pub(crate) checkpoint: Arc<Checkpoint>,
     /// What to remember once it is committed.
     pub(crate) entry: Option<Box<Entry>>,
 }
@@ -154,7 +155,7 @@ fn prepared(finished: Finished, past: Option<Past>) -> Prepared {
     };
     let keep = !checkpoint.record.status.is_ended();
     let entry = keep.then(|| Box::new(Entry { revision, ledger, past }));
-    Prepared { checkpoint: Box::new(checkpoint), entry }
+    Prepared { checkpoint: Arc::new(checkpoint), entry }
 }
 
 /// Reads what of the history is not known yet.
@@ -190,7 +191,7 @@ fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
         since: record.times.updated,
         attempts: 0,
     };
-    let trouble = record.trouble.as_ref().unwrap_or(&died);
+    let trouble = record.trouble.as_deref().unwrap_or(&died);
     let max = session.options.trouble.attempts_max(trouble.kind)?;
     (record.attempts >= max).then(|| Trouble { attempts: record.attempts, ..trouble.clone() })
 }

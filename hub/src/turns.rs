@@ -104,7 +104,8 @@ impl Dispatch {
             let left: Vec<_> = given.into_iter().filter(|result| !used(result)).collect();
             self.answer_all(left);
         }
-        self.keep_or_release(&mut checkpoint);
+        // Nobody else has it yet: nothing is copied.
+        self.keep_or_release(Arc::make_mut(&mut checkpoint));
         self.slots.commits(&checkpoint.fence.instance, checkpoint.then == Then::Keep);
         self.in_flight += checkpoint.take;
         self.commit_soon(Pending { ticket, checkpoint, entry, unknown: false, attempts: 0 });

@@ -2,7 +2,6 @@
 //! instance changed as they want it to. A thousand waits cost a thousand entries in a map, not a thousand streams of all
 //! hints; and a status that a wait is not for costs it nothing.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -12,7 +11,7 @@ use futures::stream::StreamExt;
 
 use dauer_core::InstanceId;
 use dauer_core::model::{Record, Status};
-use dauer_store::{Changes, Env, Hint, Manage};
+use dauer_store::{ById, Changes, Env, Hint, Manage};
 
 use crate::options::{LOOK_EVERY, LOOK_IDS_MAX, LOOK_PAUSE, LOOK_SHARE, WAIT_POLL};
 
@@ -41,8 +40,8 @@ impl Matters {
 pub(crate) enum News {
     /// Something has changed: look.
     Changed,
-    /// Somebody has looked already, after the wait began.
-    Found(Box<Record>),
+    /// Somebody has looked already. It may have been before the wait began.
+    Found(Arc<Record>),
 }
 
 #[derive(Default)]
@@ -72,7 +71,7 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct State {
     listening: bool,
-    waiting: BTreeMap<InstanceId, Vec<(Matters, Arc<Signal>)>>,
+    waiting: ById<Vec<(Matters, Arc<Signal>)>>,
 }
 
 /// One wait, for as long as it lives.
@@ -122,7 +121,7 @@ impl Watch {
     ) -> Wait {
         let signal = Arc::<Signal>::default();
         let mut state = unpoisoned(&self.state);
-        state.waiting.entry(instance.clone()).or_default().push((matters, Arc::clone(&signal)));
+        state.waiting.or_default(instance).push((matters, Arc::clone(&signal)));
         if !state.listening {
             state.listening = true;
             let (watch, changes) = (Arc::clone(self), hub.changes());
@@ -145,7 +144,7 @@ impl Watch {
     }
 
     fn instances(&self) -> Vec<InstanceId> {
-        unpoisoned(&self.state).waiting.keys().cloned().collect()
+        unpoisoned(&self.state).waiting.instances()
     }
 
     /// Whether anyone waits; if not, nobody listens from now on.
@@ -178,6 +177,9 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
             hint = changes.select_next_some() => {
                 match hint {
                     Hint::Status(instance, status) => watch.tell(&instance, status, || News::Changed),
+                    Hint::Ended(instance, record) => {
+                        watch.tell(&instance, record.status, || News::Found(Arc::clone(&record)));
+                    }
                     Hint::Elsewhere => wanted = true,
                     Hint::Ready(_) | Hint::SessionEnded(_) => {}
                 }
@@ -201,7 +203,8 @@ async fn look(watch: Arc<Watch>, (hub, env): (Arc<dyn Manage>, Arc<dyn Env>)) {
         // A store that cannot answer now is asked by the waits themselves, after a while.
         let Ok(found) = hub.get(part.to_vec()).await else { break };
         for (fence, record) in found.into_iter().flatten() {
-            watch.tell(&fence.instance, record.status, || News::Found(Box::new(record.clone())));
+            let record = Arc::new(record);
+            watch.tell(&fence.instance, record.status, || News::Found(Arc::clone(&record)));
         }
     }
     let rest = LOOK_PAUSE.max(env.now().since(began) * LOOK_SHARE);

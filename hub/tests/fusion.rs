@@ -289,7 +289,7 @@ async fn tasks_that_a_lost_commit_took_are_given_back() {
         take: 0,
         then: Then::Release { delay: Duration::ZERO },
     };
-    work.commit_turns(vec![checkpoint]).await.pop().unwrap().unwrap();
+    work.commit_turns(vec![checkpoint.into()]).await.pop().unwrap().unwrap();
     assert_eq!(began.load(Ordering::Relaxed), 0);
     assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
     assert_eq!(began.load(Ordering::Relaxed), 1);

@@ -4,6 +4,7 @@
 //! needs; both are opened for one hub and no function takes a hub's name. The rules are in [`rules`]; the conformance
 //! suite of `dauer-testkit` has a test for each of them.
 
+mod by_id;
 mod clock;
 pub mod env;
 mod manage;
@@ -11,6 +12,7 @@ mod refused;
 pub mod rules;
 mod work;
 
+pub use by_id::ById;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use manage::{

@@ -1,14 +1,15 @@
 //! The host's half of the contract.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::Stream;
 
 use dauer_core::model::{
-    Checkpoint, Completion, DropReason, Fence, Kind, Message, Queues, Record, Status, StoredBatch, Tags,
-    Task, TaskFence, Trouble,
+    Checkpoint, Completion, DropReason, Encoded, Fence, Kind, Message, Payload, Queues, Record, Status,
+    StoredBatch, Tags, Task, TaskFence, Trouble,
 };
 use dauer_core::{InstanceId, Revision, SessionId, Timestamp};
 
@@ -126,10 +127,30 @@ pub enum Hint {
     Ready(Kind),
     /// The instance changed its status, its custom status or its execution; it is in this status now.
     Status(InstanceId, Status),
+    /// The run has ended with this record: whoever waits for just this run need not look.
+    Ended(InstanceId, Arc<Record>),
     /// The session has ended.
     SessionEnded(SessionId),
     /// Somebody else has written to the store: anything may have changed.
     Elsewhere,
+}
+
+/// Bytes of payloads that a hint carries at most: a listener that does not listen keeps thousands of hints waiting.
+const HINT_BYTES_MAX: usize = 4_096;
+
+impl Hint {
+    /// That the record of an instance has changed.
+    #[must_use]
+    pub fn changed(instance: &InstanceId, record: &Record) -> Self {
+        let text = |payload: &Option<Payload>| payload.as_ref().map_or(0, |text| text.as_str().len());
+        let bytes = |blob: &Option<Encoded>| blob.as_ref().map_or(0, Encoded::len);
+        let size = text(&record.output) + text(&record.custom_status) + bytes(&record.failure);
+        if record.status.is_ended() && record.entity.is_none() && size <= HINT_BYTES_MAX {
+            Self::Ended(instance.clone(), Arc::new(record.clone()))
+        } else {
+            Self::Status(instance.clone(), record.status)
+        }
+    }
 }
 
 /// A stream of hints that ends with the store.
@@ -147,8 +168,9 @@ pub trait Work: Send + Sync {
     /// Reads history from event `from` on, at most about `max_bytes`, at least one batch.
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused>;
 
-    /// Commits turns. Each succeeds or is refused on its own, as a whole.
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>>;
+    /// Commits turns. Each succeeds or is refused on its own, as a whole. They are shared, because a host keeps each until
+    /// it knows what became of it.
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>>;
 
     /// Takes ready tasks.
     async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused>;
@@ -171,4 +193,24 @@ pub trait Work: Send + Sync {
 
     /// Hints for this host.
     fn changes(&self) -> Changes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dauer_core::model::QueueKey;
+    use dauer_core::{ExecutionId, MessageId};
+
+    #[test]
+    fn a_hint_carries_the_end_of_a_run_and_nothing_large() {
+        let id = InstanceId::new("order").unwrap();
+        let queue = QueueKey::new(Kind::Orchestration, "code", None);
+        let mut record = Record::pending(queue, ExecutionId(1), MessageId([0; 16]));
+        assert_eq!(Hint::changed(&id, &record), Hint::Status(id.clone(), Status::Pending));
+        record.status = Status::Completed;
+        record.output = Some("x".repeat(HINT_BYTES_MAX).into());
+        assert_eq!(Hint::changed(&id, &record), Hint::Ended(id.clone(), Arc::new(record.clone())));
+        record.custom_status = Some("x".into());
+        assert_eq!(Hint::changed(&id, &record), Hint::Status(id.clone(), Status::Completed));
+    }
 }

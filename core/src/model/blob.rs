@@ -38,10 +38,10 @@ impl Encoded {
     /// Encodes a message once.
     #[must_use]
     pub fn new(message: &impl prost::Message) -> Self {
-        let mut bytes = BytesMut::with_capacity(1 + message.encoded_len());
-        bytes.put_u8(FORMAT);
+        let mut bytes = Vec::with_capacity(1 + message.encoded_len());
+        bytes.push(FORMAT);
         message.encode_raw(&mut bytes);
-        Self(bytes.freeze())
+        Self(bytes.into())
     }
 
     /// Takes bytes that a store kept.

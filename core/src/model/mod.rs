@@ -5,11 +5,13 @@ mod checkpoint;
 mod message;
 mod queue;
 mod record;
+mod tags;
 mod task;
 
 pub use blob::{Batch, BlobError, Encoded, FORMAT, Fate, Payload, StoredBatch};
 pub use checkpoint::{Checkpoint, Fence, History, Then};
 pub use message::{Class, Control, DropReason, Message, Origin, Over, Start};
 pub use queue::{Filter, Kind, QueueKey, Queues, VersionRule};
-pub use record::{EntityRecord, Hold, Lock, Parent, Record, Status, Tags, Times, Trouble, TroubleKind};
+pub use record::{EntityRecord, Hold, Lock, Parent, Record, Status, Times, Trouble, TroubleKind};
+pub use tags::Tags;
 pub use task::{Completion, Task, TaskFence};

@@ -1,12 +1,7 @@
 //! The record of an instance: everything but its history.
 
-use std::collections::BTreeMap;
-
 use crate::ids::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
-use crate::model::{Class, Control, Encoded, Kind, Message, Payload, QueueKey};
-
-/// Labels that a user gives an instance or a task.
-pub type Tags = BTreeMap<String, String>;
+use crate::model::{Class, Control, Encoded, Kind, Message, Payload, QueueKey, Tags};
 
 /// Where an instance stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,7 +139,8 @@ pub struct Lock {
     pub owner_execution: ExecutionId,
 }
 
-/// An instance without its history: enough to claim, get, list and route it, and to check a cache.
+/// An instance without its history: enough to claim, get, list and route it, and to check a cache. What most instances do not
+/// have is boxed: every turn moves a record through many hands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// What claims filter by.
@@ -168,11 +164,11 @@ pub struct Record {
     /// Attempts at the next turn that failed.
     pub attempts: u32,
     /// Why the next turn cannot run.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<Box<Trouble>>,
     /// The start message that began this instance: the same again is a repeat, and a child's answer names it.
     pub start: MessageId,
     /// The instance that waits for this one.
-    pub parent: Option<Parent>,
+    pub parent: Option<Box<Parent>>,
     /// Labels.
     pub tags: Tags,
     /// What the code last reported of itself.
@@ -184,7 +180,7 @@ pub struct Record {
     /// The encoded trace context the worker last answered with.
     pub trace: Option<Encoded>,
     /// The entity's part.
-    pub entity: Option<EntityRecord>,
+    pub entity: Option<Box<EntityRecord>>,
 }
 
 impl Record {
@@ -220,7 +216,7 @@ impl Record {
         let queue = QueueKey::new(Kind::Entity, name, None);
         let execution = crate::identity::execution_of(first.id);
         let record = Self::pending(queue, execution, first.id);
-        Self { hold: Hold::Open, status: Status::Running, entity: Some(EntityRecord::default()), ..record }
+        Self { hold: Hold::Open, status: Status::Running, entity: Some(Box::default()), ..record }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Carrying out actions: each becomes a history event and, where it has an effect, a task, a timer or a message.
 
+use std::collections::BTreeMap;
+
 use dauer_proto::{
     ActionType, CompleteOrchestrationAction, CreateSubOrchestrationAction, CreateTimerAction,
     EntityMessageType, ExecutionStartedEvent, HistoryEvent, OrchestrationInstance, OrchestratorAction,
@@ -61,8 +63,18 @@ impl<'a> Effects<'a> {
 
     /// Adds an event of this turn's own making to the history.
     pub(crate) fn append(&mut self, event: HistoryEvent) -> Result<Option<MessageId>, Stalled> {
+        let encoded = Encoded::new(&event);
+        self.append_encoded(event, encoded)
+    }
+
+    /// The same with the event's bytes at hand.
+    fn append_encoded(
+        &mut self,
+        event: HistoryEvent,
+        encoded: Encoded,
+    ) -> Result<Option<MessageId>, Stalled> {
         let id = self.ledger.record(&event, None)?;
-        self.encoded.push(Encoded::new(&event));
+        self.encoded.push(encoded);
         self.decoded.push(event);
         Ok(id)
     }
@@ -91,10 +103,10 @@ impl<'a> Effects<'a> {
         let version = action.version.as_deref().filter(|version| !version.is_empty());
         check_labels(version, &action.tags)?;
         let queue = QueueKey::new(Kind::Activity, action.name.as_str(), version);
-        let tags = action.tags.clone();
+        let tags = Tags::from(action.tags.clone());
         let event = event::task_scheduled(self.now().0, event_id, action);
         let encoded = Encoded::new(&event);
-        let id = self.scheduled(event)?;
+        let id = self.scheduled_encoded(event, encoded.clone())?;
         self.produced.push(id);
         let (instance, execution) = (self.plan.fence.instance.clone(), self.plan.record.execution);
         self.tasks.push(Task { id, instance, execution, event_id, queue, tags, event: encoded });
@@ -171,8 +183,11 @@ impl<'a> Effects<'a> {
             ..event::start(action.name.as_str(), to.as_str(), execution.to_string())
         };
         let queue = QueueKey::new(Kind::Orchestration, action.name, version.as_deref());
-        let record =
-            Record { parent: Some(parent), tags: action.tags, ..Record::pending(queue, execution, id) };
+        let record = Record {
+            parent: Some(Box::new(parent)),
+            tags: action.tags.into(),
+            ..Record::pending(queue, execution, id)
+        };
         let class = Class::Start(Box::new(Start { record, over: Over::Refuse }));
         let event = event::execution_started(self.now().0, start);
         self.send(Outgoing { id, to, class, answers: None, visible_at: None, event });
@@ -281,7 +296,13 @@ impl<'a> Effects<'a> {
     }
 
     fn scheduled(&mut self, event: HistoryEvent) -> Result<MessageId, Stalled> {
-        let id = self.append(event)?.ok_or_else(|| invalid("an action schedules nothing"))?;
+        let encoded = Encoded::new(&event);
+        self.scheduled_encoded(event, encoded)
+    }
+
+    fn scheduled_encoded(&mut self, event: HistoryEvent, encoded: Encoded) -> Result<MessageId, Stalled> {
+        let id = self.append_encoded(event, encoded)?;
+        let id = id.ok_or_else(|| invalid("an action schedules nothing"))?;
         if self.ledger.open_count() > self.limits.open_tasks {
             let found = self.ledger.open_count() as u64;
             return Err(Stalled::too_large(
@@ -334,7 +355,7 @@ fn check(what: &'static str, name: &str) -> Result<(), Stalled> {
     check_name(what, name).map_err(|error| invalid(error.to_string()))
 }
 
-pub(crate) fn check_labels(version: Option<&str>, tags: &Tags) -> Result<(), Stalled> {
+pub(crate) fn check_labels(version: Option<&str>, tags: &BTreeMap<String, String>) -> Result<(), Stalled> {
     version.map_or(Ok(()), |version| check("version", version))?;
     tags.keys().try_for_each(|key| check("tag key", key))
 }

@@ -147,7 +147,7 @@ fn continue_as_new(
         generation: record.generation + 1,
         status: Status::Running,
         hold: Hold::Open,
-        tags,
+        tags: tags.into(),
         custom_status: None,
         trace: None,
         ..record

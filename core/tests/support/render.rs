@@ -1,6 +1,8 @@
 //! Events, messages and turns as lines of text.
 
-use dauer_core::model::{Class, Fate, History, Message, Tags};
+use std::collections::BTreeMap;
+
+use dauer_core::model::{Class, Fate, History, Message};
 use dauer_proto::{
     EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, TraceContext, event, time,
 };
@@ -20,7 +22,7 @@ fn failure(details: Option<&TaskFailureDetails>) -> String {
     details.map_or_else(String::new, |details| format!(" !{}: {}", details.error_type, details.error_message))
 }
 
-fn labels(version: Option<&String>, tags: &Tags, trace: Option<&TraceContext>) -> String {
+fn labels(version: Option<&String>, tags: &BTreeMap<String, String>, trace: Option<&TraceContext>) -> String {
     let version = version.map_or_else(String::new, |version| format!(" version={version}"));
     let tags: String = tags.iter().map(|(key, value)| format!(" {key}={value}")).collect();
     let trace = trace.map_or_else(String::new, |trace| format!(" trace={}", trace.trace_parent));

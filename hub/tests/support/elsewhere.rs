@@ -79,7 +79,9 @@ impl Manage for Elsewhere {
     }
 
     fn changes(&self) -> Changes {
-        let told = |hint| async move { matches!(hint, Hint::Status(..)).then_some(Hint::Elsewhere) };
+        let told = |hint| async move {
+            matches!(hint, Hint::Status(..) | Hint::Ended(..)).then_some(Hint::Elsewhere)
+        };
         Box::pin(self.0.changes().filter_map(told))
     }
 }

@@ -95,6 +95,8 @@ defects! {
     ReclaimKeepsEpoch,
     /// A session that has expired claims without renewing.
     ExpiredClaims,
+    /// What a session took after its time was over, unnoticed, stays on offer when it renews.
+    RenewForgetsUnnoticed,
     /// A commit is refused as soon as its session has expired.
     ExpiryRefuses,
     /// A renewal raises the epochs of what is held.

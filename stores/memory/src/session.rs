@@ -1,5 +1,6 @@
 //! One session of a memory store, for a host.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -43,9 +44,11 @@ impl Work for MemorySession {
             .await?
     }
 
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         self.shell
-            .batch(Call::CommitTurns, batch, |state, checkpoint| state.commit(self.id, checkpoint))
+            .batch(Call::CommitTurns, batch, |state, checkpoint| {
+                state.commit(self.id, Arc::unwrap_or_clone(checkpoint))
+            })
             .await
     }
 

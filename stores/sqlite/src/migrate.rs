@@ -18,7 +18,7 @@ pub(crate) enum MigrateError {
     Unreadable(#[from] Unreadable),
 }
 
-/// What of format 1 lies under a name that format 2 has too.
+/// What of format 1 lies under a name that the current format has too.
 const TABLES_1: [&str; 12] = [
     "meta",
     "hubs",
@@ -67,8 +67,31 @@ const COPY: &str = "
     INSERT INTO dropped SELECT * FROM old_dropped;
 ";
 
-/// Brings a file of format 1 to the current format. The caller has looked, inside the transaction, that it is one.
-pub(crate) fn from_format_1(file: &Transaction<'_>) -> Result<(), MigrateError> {
+/// Brings a file of that format to the current one. The caller has looked, inside the transaction, that it is of it.
+pub(crate) fn migrate(file: &Transaction<'_>, format: Older) -> Result<(), MigrateError> {
+    match format {
+        Older::Format1 => from_format_1(file),
+        Older::Format2 => from_format_2(file),
+    }
+}
+
+/// A format that is read, and no longer written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Older {
+    Format1,
+    Format2,
+}
+
+/// Format 3 has tasks in the rows of their instances, where there were none yet.
+fn from_format_2(file: &Transaction<'_>) -> Result<(), MigrateError> {
+    file.execute_batch("ALTER TABLE instances ADD COLUMN taken BLOB")?;
+    file.execute("UPDATE meta SET format = ?1, generation = ?2", (FORMAT, GENERATION))?;
+    file.pragma_update(None, "user_version", FORMAT)?;
+    Ok(())
+}
+
+/// Everything lies otherwise.
+fn from_format_1(file: &Transaction<'_>) -> Result<(), MigrateError> {
     for index in INDEXES_1 {
         file.execute_batch(&format!("DROP INDEX {index}"))?;
     }
@@ -106,7 +129,7 @@ fn instance(file: &Connection, row: &Row<'_>) -> Result<(), MigrateError> {
     let (key, hub): (i64, i64) = (row.get("key")?, row.get("hub")?);
     file.prepare_cached(
         "INSERT INTO instances SELECT key, hub, id, queue, offered, ?2, ?3, revision, epoch, ?4, ?5, stalled, ?6,
-            created, ?7, completed, ?8, ?9, holder, grip, ready_at, not_before, place, remembered, last, ?10
+            created, ?7, completed, ?8, ?9, holder, grip, ready_at, not_before, place, remembered, last, ?10, NULL
          FROM old_instances WHERE key = ?1",
     )?
     .execute(params![

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::gate::Gate;
-use crate::migrate::{MigrateError, from_format_1};
+use crate::migrate::{MigrateError, Older, migrate};
 use crate::options::{Durability, OpenError};
 use crate::schema::{APPLICATION_ID, FORMAT, GENERATION, TABLES};
 
@@ -81,7 +81,7 @@ pub(crate) fn prepare(path: &Path, durability: Durability) -> Result<Gate, OpenE
                 settings(&first, durability).map_err(failed)?;
                 create(path, first)?;
             }
-            Content::Older => {
+            Content::Older(_) => {
                 settings(&first, durability).map_err(failed)?;
                 create(path, first)?;
             }
@@ -145,8 +145,7 @@ fn sqlite_failure(path: &Path, error: rusqlite::Error) -> OpenError {
 /// What is in a file.
 enum Content {
     Nothing,
-    /// Of format 1.
-    Older,
+    Older(Older),
     OurTables,
 }
 
@@ -172,11 +171,11 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
         return Err(OpenError::NotADatabase(path.into()));
     }
     let format = number("PRAGMA user_version")?;
-    if format == 1 {
-        return Ok(Content::Older);
-    }
-    if format != i64::from(FORMAT) {
-        return Err(newer(format));
+    match format {
+        1 => return Ok(Content::Older(Older::Format1)),
+        2 => return Ok(Content::Older(Older::Format2)),
+        format if format != i64::from(FORMAT) => return Err(newer(format)),
+        _ => {}
     }
     // The tables have changed since: a newer dauer of the same format was here.
     match number("SELECT generation FROM meta")? {
@@ -192,7 +191,7 @@ fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
     // Somebody else may have been quicker.
     match content(path, &transaction)? {
         Content::OurTables => return Ok(()),
-        Content::Older => from_format_1(&transaction).map_err(|error| match error {
+        Content::Older(format) => migrate(&transaction, format).map_err(|error| match error {
             MigrateError::Sqlite(error) => failed(error),
             MigrateError::Unreadable(source) => {
                 OpenError::Damaged { path: path.into(), source: source.into() }

@@ -6,10 +6,10 @@
 //! in `details`, and the history is only ever appended to.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 2;
+pub(crate) const GENERATION: i64 = 3;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -71,7 +71,8 @@ CREATE TABLE instances (
     place INTEGER,
     remembered INTEGER NOT NULL, -- rows in applied
     last BLOB,
-    base BLOB NOT NULL -- what stays for a whole run
+    base BLOB NOT NULL, -- what stays for a whole run
+    taken BLOB -- tasks that whoever holds it has taken with a commit
 );
 CREATE UNIQUE INDEX instances_by_id ON instances (hub, id);
 CREATE INDEX instances_by_created ON instances (hub, created, id);

@@ -1,5 +1,6 @@
 //! One session of a SQLite store, for a host.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Work for SqliteSession {
         self.shell.read(move |view| view.load_history(id, &fence, (from, max_bytes))).await
     }
 
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         let id = self.id;
         self.shell
             .batch(Some(Call::CommitTurns), batch, move |scope, checkpoint| scope.commit(id, checkpoint))

@@ -39,7 +39,7 @@ impl Shell {
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         call: Option<Call>,
-        mut operation: impl FnMut(&mut Scope<'_>) -> Outcome<T> + Send + 'static,
+        mut operation: impl FnMut(&mut Scope<'_, '_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T, Refused> {
         one(self.send_off(call, vec![()], move |scope, ()| operation(scope), |_| {}).await)
     }
@@ -48,10 +48,10 @@ impl Shell {
     pub(crate) async fn claim<T: Send + 'static>(
         &self,
         call: Call,
-        mut operation: impl FnMut(&mut Scope<'_>) -> Outcome<Won<T>> + Send + 'static,
+        mut operation: impl FnMut(&mut Scope<'_, '_>) -> Outcome<Won<T>> + Send + 'static,
     ) -> Result<Vec<T>, Refused> {
         let undelivered = Arc::clone(&self.shared.undelivered);
-        let claim = move |scope: &mut Scope<'_>, (): &()| {
+        let claim = move |scope: &mut Scope<'_, '_>, (): &()| {
             operation(scope).map(|won| Delivery::new(won, Arc::clone(&undelivered)))
         };
         Ok(one(self.send_off(Some(call), vec![()], claim, Delivery::send_off).await)?.receive())
@@ -62,7 +62,7 @@ impl Shell {
         &self,
         call: Option<Call>,
         batch: Vec<A>,
-        each: impl FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send + 'static,
+        each: impl FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send + 'static,
     ) -> Vec<Result<T, Refused>>
     where
         A: Send + 'static,
@@ -75,7 +75,7 @@ impl Shell {
         &self,
         call: Option<Call>,
         batch: Vec<A>,
-        each: impl FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send + 'static,
+        each: impl FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send + 'static,
         send_off: fn(&mut T),
     ) -> Vec<Result<T, Refused>> {
         let count = batch.len();

@@ -68,7 +68,7 @@ async fn claim(session: &Arc<dyn Work>) -> Option<ClaimedTurn> {
 }
 
 async fn commit(session: &Arc<dyn Work>, checkpoint: Checkpoint) -> Result<Revision, Refused> {
-    session.commit_turns(vec![checkpoint]).await.remove(0).map(|committed| committed.revision)
+    session.commit_turns(vec![checkpoint.into()]).await.remove(0).map(|committed| committed.revision)
 }
 
 async fn give_back(session: &Arc<dyn Work>, item: Item) -> Result<(), Refused> {

@@ -56,7 +56,7 @@ fn claim_and_load(turns: usize) -> (u64, u64) {
             if let History::Append(batch) = &mut next.history {
                 batch.events = event(&"e".repeat(TURN_BYTES));
             }
-            session.commit_turns(vec![next]).await.remove(0).unwrap();
+            session.commit_turns(vec![next.into()]).await.remove(0).unwrap();
             hub.send(vec![message("order", &format!("event {number}"))]).await.remove(0).unwrap();
         }
         session.detach().await.unwrap();

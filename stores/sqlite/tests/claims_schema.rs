@@ -152,7 +152,7 @@ fn lease_a27_the_history_is_read_after_the_claim_and_by_the_claimer_alone() {
         hub.create(vec![start("order")]).await.remove(0).unwrap();
         let session = hub.attach(host(1, LEASE)).await.unwrap();
         let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
-        session.commit_turns(vec![step(&turn)]).await.remove(0).unwrap();
+        session.commit_turns(vec![step(&turn).into()]).await.remove(0).unwrap();
         hub.send(vec![message("order", "event")]).await.remove(0).unwrap();
 
         // Without its table, a claim that looked at the history would fail.
@@ -181,7 +181,7 @@ fn lease_a28_the_full_state_can_be_read_without_a_claim() {
         let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
         let mut first = step(&turn);
         first.record.custom_status = Some("\"half\"".into());
-        session.commit_turns(vec![first]).await.remove(0).unwrap();
+        session.commit_turns(vec![first.into()]).await.remove(0).unwrap();
 
         let found = hub.query(Query::default()).await.unwrap().records;
         let seen: Vec<_> = found

@@ -11,10 +11,11 @@ use std::time::Duration;
 use dauer_memory::MemoryStore;
 use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{
-    ClaimedTurn, Class, Completion, Control, Hold, HubName, Item, Manage, Message, Purge, Query, Release,
-    SessionId, Status, TaskLease, Then, Timestamp, Trouble, TroubleKind, Work,
+    Checkpoint, ClaimedTurn, Class, Committed, Completion, Control, Fence, Hold, HubName, Item, Manage,
+    Message, Purge, Query, Record, Release, SessionId, Status, Task, TaskLease, Then, Timestamp, Trouble,
+    TroubleKind, Work,
 };
-use support::build::{host, instance, message, start, step, task, want};
+use support::build::{event, host, instance, message, start, step, task, want};
 use support::{Folder, clock, everything, options, run};
 
 const RUNS: u64 = 12;
@@ -57,6 +58,7 @@ struct Both {
     sessions: Vec<Pair>,
     next: u128,
     committed: usize,
+    fused: usize,
 }
 
 /// Whether both answered the same, in any order; causes are the store's own.
@@ -68,6 +70,23 @@ fn same<T: Debug>(what: &str, memory: Vec<T>, sqlite: Vec<T>) {
         told
     };
     assert_eq!(told(memory), told(sqlite), "{what}");
+}
+
+/// The result of a task.
+fn answer(lease: TaskLease) -> Completion {
+    let mut answer = message(lease.fence.instance.as_str(), "answer");
+    (answer.id, answer.answers) = (lease.task.id, Some(lease.task.id));
+    answer.execution = Some(lease.task.execution);
+    Completion { fence: lease.fence, answer }
+}
+
+/// The next turn of an instance that a commit has kept.
+fn goes_on(step: &Checkpoint, committed: &Committed) -> Option<ClaimedTurn> {
+    let Committed { revision, arrived, now, .. } = committed.clone();
+    let record = Record { revision, ..step.record.clone() };
+    let fence = Fence { execution: record.execution, revision, ..step.fence.clone() };
+    let kept = step.then == Then::Keep && record.hold != Hold::Ended;
+    kept.then_some(ClaimedTurn { fence, record, messages: arrived, more: false, history: None, now })
 }
 
 impl Both {
@@ -96,11 +115,18 @@ impl Both {
         message
     }
 
-    /// A checkpoint of that turn, of any kind.
-    fn some_step(&mut self, turn: &ClaimedTurn) -> dauer_store::Checkpoint {
+    /// A checkpoint of that turn, of any kind, perhaps with results of tasks that the session has.
+    fn some_step(&mut self, turn: &ClaimedTurn, tasks: &mut Vec<TaskLease>) -> Checkpoint {
         let mut step = step(turn);
-        match self.random.below(8) {
-            0 => step.then = Then::Keep,
+        if self.random.below(2) == 0 {
+            let of_this_run = |lease: &mut TaskLease| {
+                lease.fence.instance == turn.fence.instance && lease.task.execution == turn.fence.execution
+            };
+            step.completions = tasks.extract_if(.., of_this_run).map(answer).collect();
+            self.fused += step.completions.len();
+        }
+        match self.random.below(10) {
+            0 | 8 | 9 => step.then = Then::Keep,
             1 => (step.record.status, step.record.hold) = (Status::Completed, Hold::Ended),
             2 => (step.record.status, step.record.hold) = (Status::Terminated, Hold::Ended),
             3 => (step.record.status, step.record.hold) = (Status::Suspended, Hold::Control),
@@ -115,7 +141,11 @@ impl Both {
             _ => step.then = Then::Release { delay: Duration::from_secs(self.random.below(20)) },
         }
         step.tasks = (0..self.random.below(3)).map(|n| task(turn, &format!("work{n}"))).collect();
-        step.take = self.random.below(2) as usize;
+        if self.random.below(8) == 0 {
+            // Too large to lie beside its instance.
+            step.tasks.push(Task { event: event(&"x".repeat(2_000)), ..task(turn, "heavy") });
+        }
+        step.take = self.random.below(4) as usize;
         let mut timer = self.some_message();
         timer.execution = Some(step.record.execution);
         step.timers = vec![Message { to: turn.fence.instance.clone(), ..timer }];
@@ -172,13 +202,17 @@ impl Both {
             }
             1 if !pair.turns.is_empty() => {
                 let turn = pair.turns.remove(self.random.below(pair.turns.len() as u64) as usize);
-                let step = self.some_step(&turn);
-                let memory = pair.memory.commit_turns(vec![step.clone()]).await;
+                let step = self.some_step(&turn, &mut pair.tasks);
+                let memory = pair.memory.commit_turns(vec![step.clone().into()]).await;
                 self.committed += usize::from(memory[0].is_ok());
-                same("commit_turns", memory, pair.sqlite.commit_turns(vec![step.clone()]).await);
+                if let Ok(committed) = &memory[0] {
+                    pair.tasks.extend(committed.taken.iter().cloned());
+                    pair.turns.extend(goes_on(&step, committed));
+                }
+                same("commit_turns", memory, pair.sqlite.commit_turns(vec![step.clone().into()]).await);
                 if self.random.below(4) == 0 {
-                    let memory = pair.memory.commit_turns(vec![step.clone()]).await;
-                    same("the same again", memory, pair.sqlite.commit_turns(vec![step]).await);
+                    let memory = pair.memory.commit_turns(vec![step.clone().into()]).await;
+                    same("the same again", memory, pair.sqlite.commit_turns(vec![step.into()]).await);
                 }
             }
             3 => {
@@ -190,11 +224,7 @@ impl Both {
                 pair.tasks.extend(sqlite.unwrap_or_default());
             }
             4 if !pair.tasks.is_empty() => {
-                let lease = pair.tasks.remove(0);
-                let mut answer = message(lease.fence.instance.as_str(), "answer");
-                (answer.id, answer.answers) = (lease.task.id, Some(lease.task.id));
-                answer.execution = Some(lease.task.execution);
-                let done = vec![Completion { fence: lease.fence, answer }];
+                let done = vec![answer(pair.tasks.remove(0))];
                 let memory = pair.memory.complete_activities(done.clone()).await;
                 same("complete_activities", memory, pair.sqlite.complete_activities(done).await);
             }
@@ -228,7 +258,6 @@ impl Both {
     }
 }
 
-/// Answers how many turns were committed.
 /// All, little or nothing is held in memory: what is read and what is known must be the same.
 fn memory_held(seed: u64) -> Memory {
     match seed % 3 {
@@ -238,7 +267,8 @@ fn memory_held(seed: u64) -> Memory {
     }
 }
 
-async fn random_calls(seed: u64, folder: &Folder) -> usize {
+/// Answers how many turns were committed, and with how many results.
+async fn random_calls(seed: u64, folder: &Folder) -> (usize, usize) {
     let clock = clock();
     let memory_held = memory_held(seed);
     let sqlite =
@@ -246,8 +276,16 @@ async fn random_calls(seed: u64, folder: &Folder) -> usize {
     let memory = MemoryStore::new(Arc::new(Shown(clock.clone())));
     memory.set_limits(options(&clock).limits);
     let (memory, sqlite) = (memory.hub(HubName::default()), sqlite.hub(HubName::default()));
-    let mut both =
-        Both { random: Random(seed), clock, memory, sqlite, sessions: vec![], next: 0, committed: 0 };
+    let mut both = Both {
+        random: Random(seed),
+        clock,
+        memory,
+        sqlite,
+        sessions: vec![],
+        next: 0,
+        committed: 0,
+        fused: 0,
+    };
     for _ in 0..3 {
         both.attach().await;
     }
@@ -267,17 +305,18 @@ async fn random_calls(seed: u64, folder: &Folder) -> usize {
         }
         both.compare().await;
     }
-    both.committed
+    (both.committed, both.fused)
 }
 
 #[test]
 fn both_stores_answer_and_hold_the_same() {
-    let mut committed = 0;
+    let (mut committed, mut fused) = (0, 0);
     for seed in 1..=RUNS {
         // The name of the thread tells the seed when it fails.
         let named = std::thread::Builder::new().name(format!("seed {seed}"));
         let done = named.spawn(move || run(random_calls(seed, &Folder::new()))).unwrap().join();
-        committed += done.expect("the thread has told what differs");
+        let done = done.expect("the thread has told what differs");
+        (committed, fused) = (committed + done.0, fused + done.1);
     }
-    assert!(committed > 250, "only {committed} commits: too little to show anything");
+    assert!(committed > 250 && fused > 50, "{committed} commits with {fused} results: too little");
 }

@@ -51,7 +51,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(2)");
+    assert_eq!(pragma("user_version"), "Integer(3)");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn everything_is_there_after_it_was_closed() {
         let mut first = step(&turns[0]);
         first.tasks = vec![task(&turns[0], "pay"), task(&turns[0], "ship")];
         first.take = 1;
-        assert!(session.commit_turns(vec![first]).await[0].is_ok());
+        assert!(session.commit_turns(vec![first.into()]).await[0].is_ok());
         manage.send(vec![message("one", "event"), message("nobody", "lost")]).await;
     });
     let before = run(everything(&*manage));
@@ -232,7 +232,7 @@ fn a_purge_makes_the_file_smaller() {
             last.record.status = dauer_store::Status::Completed;
             last.record.hold = dauer_store::Hold::Ended;
             last.record.output = Some("x".repeat(200_000).into());
-            session.commit_turns(vec![last]).await.remove(0).unwrap();
+            session.commit_turns(vec![last.into()]).await.remove(0).unwrap();
         }
     });
     let pages = || database(&folder).query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)).unwrap();

@@ -71,7 +71,7 @@ fn work_until_killed(file: &str, number: u128) {
 
 async fn commit_some(session: &dyn Work) {
     for turn in session.claim_turns(want(3)).await.expect("a claim") {
-        let committed = session.commit_turns(vec![step(&turn)]).await.remove(0).expect("it is ours");
+        let committed = session.commit_turns(vec![step(&turn).into()]).await.remove(0).expect("it is ours");
         say(&format!("ack committed {} {}", turn.fence.instance, committed.revision.0));
     }
 }

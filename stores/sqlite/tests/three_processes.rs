@@ -28,7 +28,7 @@ fn a_helper_process_has_sessions() {
         let two = fixture.session(&hub, host(2, Duration::from_secs(60))).await;
         let turn = one.claim_turns(want(1)).await.unwrap().remove(0);
         assert!(two.claim_turns(want(1)).await.unwrap().is_empty(), "another process has it");
-        assert!(two.commit_turns(vec![step(&turn)]).await[0].is_err(), "another process has it");
-        assert!(one.commit_turns(vec![step(&turn)]).await[0].is_ok());
+        assert!(two.commit_turns(vec![step(&turn).into()]).await[0].is_err(), "another process has it");
+        assert!(one.commit_turns(vec![step(&turn).into()]).await[0].is_ok());
     });
 }

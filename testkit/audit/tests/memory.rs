@@ -157,7 +157,8 @@ impl Driver {
         } else {
             turn::settle(plan, ledger).unwrap()
         };
-        let committed = block_on(self.work.commit_turns(vec![finished.checkpoint.clone()])).pop().unwrap();
+        let committed =
+            block_on(self.work.commit_turns(vec![finished.checkpoint.clone().into()])).pop().unwrap();
         // A defective store may refuse what it should take; then there is nothing to journal.
         if let Ok(committed) = committed {
             self.commits.commits.push(Commit::of(&finished.checkpoint, committed.revision));

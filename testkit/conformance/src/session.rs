@@ -109,7 +109,7 @@ impl Session {
 
     /// Commits one turn.
     pub async fn try_commit(&self, step: impl Into<Checkpoint>) -> Result<Committed, Refused> {
-        self.single(self.work.commit_turns(vec![step.into()]).await, "commit_turns")
+        self.single(self.work.commit_turns(vec![std::sync::Arc::new(step.into())]).await, "commit_turns")
     }
 
     /// Answers one task.

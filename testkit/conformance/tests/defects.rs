@@ -52,6 +52,7 @@ const EXPECTED: &[(Defect, &str)] = &[
     (ExpiryRefuses, "r08b_expiry_alone_refuses_nothing"),
     (RenewBumpsEpoch, "r08c_a_renewal_keeps_everything"),
     (RenewDoesNothing, "r08c_a_renewal_keeps_everything"),
+    (RenewForgetsUnnoticed, "r08c_a_renewal_keeps_everything"),
     (RenewHidesLost, "r08d_a_renewal_tells_what_was_lost"),
     (DetachKeeps, "r08e_detach_gives_everything_back"),
     (EndSessionIgnored, "r08f_the_proof_of_death_ends_a_session"),

@@ -54,7 +54,11 @@ impl Journal {
     }
 
     /// Lets a call of commits happen and writes down what it did.
-    pub(crate) async fn watch(&self, batch: &[Checkpoint], call: impl Future<Output = Results>) -> Results {
+    pub(crate) async fn watch(
+        &self,
+        batch: &[Arc<Checkpoint>],
+        call: impl Future<Output = Results>,
+    ) -> Results {
         let ids: Vec<InstanceId> = batch.iter().map(|checkpoint| checkpoint.fence.instance.clone()).collect();
         // Rule 3 allows one at a time.
         if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
@@ -154,8 +158,8 @@ impl Journal {
 
 /// Whether this checkpoint of a batch can have made the change: of several for one instance only the one that carries
 /// the fence of the moment, if there is one.
-fn is_author(batch: &[Checkpoint], at: usize, current: &Fence) -> bool {
-    let fits = |checkpoint: &Checkpoint| checkpoint.fence == *current;
+fn is_author(batch: &[Arc<Checkpoint>], at: usize, current: &Fence) -> bool {
+    let fits = |checkpoint: &Arc<Checkpoint>| checkpoint.fence == *current;
     batch.get(at).is_some_and(fits) || !batch.iter().any(fits)
 }
 

@@ -144,11 +144,11 @@ impl Line {
 
     /// Counts what is about fusion. A commit that carries the fence of a claim and uses none of its messages is that of
     /// a turn which the claim met.
-    fn note_commits(&self, batch: &[Checkpoint], results: &[Result<Committed, Refused>]) {
+    fn note_commits(&self, batch: &[Arc<Checkpoint>], results: &[Result<Committed, Refused>]) {
         let (told, again) = (&self.wire.network.told, unpoisoned(&self.again));
         let count = |counter: &AtomicU64, is: bool| counter.fetch_add(u64::from(is), Ordering::Relaxed);
         for (checkpoint, result) in batch.iter().zip(results) {
-            let Checkpoint { fence, completions, consumed, history, then, .. } = checkpoint;
+            let Checkpoint { fence, completions, consumed, history, then, .. } = &**checkpoint;
             let Ok(committed) = result else { continue };
             count(&told.fused, !completions.is_empty());
             let kept = *then == Then::Keep && matches!(history, History::Append(_));
@@ -163,13 +163,13 @@ impl Line {
     }
 
     /// With [`Network::without_revision`] a stale turn pretends to be the next one.
-    fn pretend(&self, mut batch: Vec<Checkpoint>) -> Vec<Checkpoint> {
+    fn pretend(&self, mut batch: Vec<Arc<Checkpoint>>) -> Vec<Arc<Checkpoint>> {
         let network = &self.wire.network;
         if network.without_revision {
             for checkpoint in &mut batch {
                 let current = network.journal.look(vec![checkpoint.fence.instance.clone()]).pop().flatten();
                 if let Some((current, _)) = current {
-                    checkpoint.fence.revision = current.revision;
+                    Arc::make_mut(checkpoint).fence.revision = current.revision;
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Work for Line {
         self.wire.call(Call::LoadHistory, self.work.load_history(fence, from, max_bytes)).await
     }
 
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         let sent = async {
             let work = self.work.commit_turns(self.pretend(batch.clone()));
             let results = self.wire.network.journal.watch(&batch, work).await;

@@ -37,6 +37,7 @@ const TURN: &[&str] = &[
     "history_bytes",
     "remembered",
     "last",
+    "taken",
 ];
 /// What a turn writes when nothing waits any more.
 const GRIP: &[&str] = &["grip", "ready_at"];
@@ -53,22 +54,12 @@ const START: &[Write] = &[
 /// The host takes the instance.
 const CLAIM: &[Write] = &[Write::Update(Stage::Running, &[HOLD])];
 /// The turn that consumes the start and schedules the first activity.
-const FIRST_TURN: &[Write] = &[
-    Write::DeleteLast("inbox"),
-    Write::InsertHistory,
-    Write::Insert("tasks", Stage::Running),
-    Write::Update(Stage::Running, &[TURN, GRIP]),
-];
+const FIRST_TURN: &[Write] =
+    &[Write::DeleteLast("inbox"), Write::InsertHistory, Write::Update(Stage::Running, &[TURN, GRIP])];
 /// A turn that consumes a result and schedules the next activity.
-const MIDDLE_TURN: &[Write] = &[
-    Write::DeleteLast("tasks"),
-    Write::InsertHistory,
-    Write::Insert("tasks", Stage::Running),
-    Write::Update(Stage::Running, &[TURN]),
-];
+const MIDDLE_TURN: &[Write] = &[Write::InsertHistory, Write::Update(Stage::Running, &[TURN])];
 /// The turn that consumes the last result and ends the run.
 const LAST_TURN: &[Write] = &[
-    Write::DeleteLast("tasks"),
     Write::InsertHistory,
     Write::Update(Stage::Ended, &[TURN, GRIP, END]),
     Write::Insert("details", Stage::Ended),

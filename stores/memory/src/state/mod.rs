@@ -254,7 +254,7 @@ impl State {
         }
         let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
         if shown(&old) != shown(&instance.record) {
-            self.hints.push(Hint::Status(id.clone(), instance.record.status));
+            self.hints.push(Hint::changed(id, &instance.record));
         }
     }
 

@@ -32,7 +32,7 @@ impl State {
         if let Some(trouble) = release.trouble.filter(|_| !hidden) {
             let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
             let since = earlier.map_or(trouble.since, |earlier| earlier.since);
-            record.trouble = Some(Trouble { since, attempts: record.attempts, ..trouble });
+            record.trouble = Some(Box::new(Trouble { since, attempts: record.attempts, ..trouble }));
             self.hints.push(Hint::Status(id.clone(), record.status));
         }
         if let Some(session) = self.sessions.get_mut(&session) {

@@ -64,8 +64,7 @@ impl State {
             Some(known) if known.host != host.id || known.ended => return Err(Refused::Fenced),
             Some(known) => {
                 known.lease = host.lease;
-                known.expires_at = expires_at;
-                self.revive(host.session);
+                self.extend(host.session, expires_at);
             }
         }
         Ok(())
@@ -79,9 +78,8 @@ impl State {
         if let Some(known) = self.sessions.get_mut(&session)
             && !self.moment.defects.broken(Defect::RenewDoesNothing)
         {
-            known.expires_at = expires_at;
             known.renewed = true;
-            self.revive(session);
+            self.extend(session, expires_at);
         }
         if self.broken(Defect::RenewBumpsEpoch) {
             for id in self.held_turns(session) {
@@ -171,10 +169,14 @@ impl State {
         self.reindex_held(session);
     }
 
-    fn revive(&mut self, session: SessionId) {
-        if let Some(known) = self.sessions.get_mut(&session)
-            && std::mem::take(&mut known.lapsed)
-        {
+    /// Gives a session until then. What it holds was on offer to others if its time was over: if nobody had noticed yet,
+    /// then what it has committed since.
+    fn extend(&mut self, session: SessionId, expires_at: Timestamp) {
+        let now = self.now();
+        let Some(known) = self.sessions.get_mut(&session) else { return };
+        let unnoticed = std::mem::replace(&mut known.expires_at, expires_at) <= now
+            && !self.moment.defects.broken(Defect::RenewForgetsUnnoticed);
+        if std::mem::take(&mut known.lapsed) || unnoticed {
             self.reindex_held(session);
         }
     }

@@ -219,7 +219,7 @@ pub(crate) fn ended(turn: &ClaimedTurn, status: Status) -> Checkpoint {
 }
 
 pub(crate) fn commit(session: &Arc<dyn Work>, checkpoint: Checkpoint) -> Result<Committed, Refused> {
-    block_on(session.commit_turns(vec![checkpoint])).remove(0)
+    block_on(session.commit_turns(vec![checkpoint.into()])).remove(0)
 }
 
 pub(crate) fn complete(session: &Arc<dyn Work>, completion: Completion) -> Delivered {

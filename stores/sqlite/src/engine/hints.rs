@@ -54,7 +54,7 @@ impl Listeners {
         let ready = std::mem::take(&mut group.ready).into_iter().map(|(hub, kind)| (hub, Hint::Ready(kind)));
         for (hub, hint) in ready.chain(group.hints.drain(..)) {
             for (ear, listener) in all.get_mut(&hub).into_iter().flatten() {
-                if *ear == Ear::Client || !matches!(hint, Hint::Status(..)) {
+                if *ear == Ear::Client || !matches!(hint, Hint::Status(..) | Hint::Ended(..)) {
                     // A full channel loses the hint: that is what a hint is.
                     let _ = listener.try_send(hint.clone());
                 }

@@ -48,7 +48,7 @@ pub(crate) fn batch_job<A, T, F>(
 where
     A: Send + 'static,
     T: Send + 'static,
-    F: FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send + 'static,
+    F: FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send + 'static,
 {
     let (caller, answers) = oneshot::channel();
     let empty = elements.iter().map(|_| None).collect();
@@ -71,7 +71,7 @@ impl<A, T, F> Job for Batch<A, T, F>
 where
     A: Send,
     T: Send,
-    F: FnMut(&mut Scope<'_>, &A) -> Outcome<T> + Send,
+    F: FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send,
 {
     fn parts(&self) -> usize {
         self.elements.len()
@@ -97,7 +97,9 @@ where
     }
 
     fn answer(self: Box<Self>) {
-        let Self { answers, caller, send_off, .. } = *self;
+        let Self { answers, caller, send_off, elements, .. } = *self;
+        // What the caller shares with this is the caller's alone before it is told.
+        drop(elements);
         let answers = answers.into_iter().map(|answer| {
             let mut answer = answer.unwrap_or_else(|| Err(unanswered()));
             if let Ok(answer) = &mut answer {

@@ -37,7 +37,7 @@ impl Drop for File {
     }
 }
 
-type Operation = fn(&mut Scope<'_>) -> Outcome<()>;
+type Operation = fn(&mut Scope<'_, '_>) -> Outcome<()>;
 
 /// One job of all these operations.
 fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<()>) {
@@ -86,7 +86,7 @@ fn count(file: &File) -> i64 {
 }
 
 /// Writes something that can be counted.
-fn write_one(scope: &mut Scope<'_>) -> Outcome<()> {
+fn write_one(scope: &mut Scope<'_, '_>) -> Outcome<()> {
     scope
         .db
         .execute("INSERT INTO dropped VALUES (1, 1, 1) ON CONFLICT DO UPDATE SET count = count + 1", [])?;
@@ -94,14 +94,14 @@ fn write_one(scope: &mut Scope<'_>) -> Outcome<()> {
 }
 
 /// Writes something, and then breaks.
-fn write_and_break(scope: &mut Scope<'_>) -> Outcome<()> {
+fn write_and_break(scope: &mut Scope<'_, '_>) -> Outcome<()> {
     write_one(scope)?;
     scope.db.execute("INSERT INTO meta VALUES (2, 1, 1, 1)", [])?;
     Ok(())
 }
 
 /// Leaves a debt that only the commit looks at.
-fn break_the_commit(scope: &mut Scope<'_>) -> Outcome<()> {
+fn break_the_commit(scope: &mut Scope<'_, '_>) -> Outcome<()> {
     write_one(scope)?;
     scope.db.execute_batch(
         "CREATE TEMP TABLE parent (x INTEGER PRIMARY KEY);
@@ -143,7 +143,7 @@ fn a_transaction_that_cannot_begin_is_not_executed() {
 }
 
 /// Writes more than the file may have.
-fn write_much(scope: &mut Scope<'_>) -> Outcome<()> {
+fn write_much(scope: &mut Scope<'_, '_>) -> Outcome<()> {
     scope.db.execute("INSERT INTO details VALUES (1, zeroblob(10000000))", [])?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use dauer_store::{Cause, HubName, Refused, StoreLimits, Timestamp};
 
 use crate::fail::{Outcome, refusal};
 use crate::schema::{FORMAT, GENERATION};
-use crate::state::{Group, Scope};
+use crate::state::{Group, Scope, Statements};
 use dauer_store::Clock;
 
 /// What every transaction begins with: the format of the file, and its time.
@@ -68,6 +68,7 @@ pub(crate) fn data_version(db: &Connection) -> rusqlite::Result<i64> {
 /// A transaction that has begun.
 pub(crate) struct Transaction<'w> {
     db: &'w Connection,
+    statements: Statements<'w>,
     group: &'w mut Group,
     limits: &'w StoreLimits,
     now: Timestamp,
@@ -91,7 +92,8 @@ impl<'w> Transaction<'w> {
                 }
                 now_seen.go_on(*seen, clock.now());
                 *seen = Some(now_seen);
-                Ok(Self { db, now: now_seen.time, group, limits, seen })
+                let statements = Statements::default();
+                Ok(Self { db, statements, now: now_seen.time, group, limits, seen })
             }
             Err(refused) => {
                 // When even that fails, the writer finds the transaction open and opens the file anew.
@@ -102,8 +104,8 @@ impl<'w> Transaction<'w> {
     }
 
     /// One hub in it.
-    pub(crate) fn scope<'s>(&'s mut self, hub: &'s HubName) -> Outcome<Scope<'s>> {
-        Scope::of(self.db, hub, self.now, (self.limits, self.group))
+    pub(crate) fn scope<'s>(&'s mut self, hub: &'s HubName) -> Outcome<Scope<'s, 'w>> {
+        Scope::of((self.db, &mut self.statements), hub, self.now, (self.limits, self.group))
     }
 
     /// Writes the time, if anything was written at all: a claim that found nothing costs no disk access.

@@ -20,9 +20,10 @@ use crate::options::Durability;
 use crate::state::Group;
 use dauer_store::Clock;
 
-/// From how many writes on no more are joined into a transaction: bounds how long other processes wait at the gate. A batch
-/// that comes in one call is never split, however large it is.
-const GROUP_MAX: usize = 1_000;
+/// From how many writes on no more are joined into a transaction: bounds how long other processes wait at the gate, and keeps
+/// a host from handing over everything it has at once: then host and writer would wait for each other in turn. A batch that
+/// comes in one call is never split, however large it is.
+const GROUP_MAX: usize = 256;
 
 /// How often an idle writer looks whether another process has written: at first, and after a while. Looking costs a few
 /// microseconds and a wake-up, so that an idle hub stays below half a percent of a core, and a result of another process

@@ -30,7 +30,7 @@ impl View<'_> {
     }
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Remembers that a message was applied. The caller stores the instance.
     pub(super) fn remember(&mut self, instance: &mut Instance, id: MessageId, at: Timestamp) -> Outcome<()> {
         let again = if instance.remembered == 0 {

@@ -13,7 +13,7 @@ use super::{Scope, signed};
 use crate::fail::Outcome;
 use crate::wire::{LastCommit, digest, write_trail};
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     pub(super) fn apply(
         &mut self,
         by: &Committer,
@@ -34,9 +34,18 @@ impl Scope<'_> {
         self.write_history(by, &mut instance, history)?;
         self.write_record(&mut instance, record.clone())?;
         self.end_run(&mut instance)?;
-        let taken = self.insert_tasks(by.session, &mut instance, (tasks, *take))?;
+        // An ended instance is never kept: what may wait for it is a start, which the code of another host may have to run.
+        let keeper = by.session.filter(|_| *then == Then::Keep && !instance.is_over());
+        if keeper.is_none() {
+            self.put_out(&mut instance)?;
+        }
+        let taken = self.insert_tasks((by.session, keeper), &mut instance, (tasks, *take))?;
         self.deliver_all(&mut instance, timers.iter().chain(messages))?;
-        self.keep_or_release(by.session, &mut instance, *then);
+        instance.not_before = match then {
+            Then::Keep => Timestamp::default(),
+            Then::Release { delay } => self.not_before(*delay),
+        };
+        instance.holder = keeper.map(|session| Held { session, grip: Grip::Idle });
         self.refresh(&mut instance)?;
         instance.last = Some(LastCommit {
             execution: fence.execution,
@@ -144,34 +153,29 @@ impl Scope<'_> {
         self.put_record(instance, record)
     }
 
-    /// Adds tasks, and leases the first `take` of them to the session.
+    /// Adds tasks, and leases the first `take` of them to the session: in the row of the instance, if the session keeps
+    /// it and there is room.
     fn insert_tasks(
         &mut self,
-        by: Option<i64>,
+        (by, keeper): (Option<i64>, Option<i64>),
         instance: &mut Instance,
         (tasks, take): (&[Task], usize),
     ) -> Outcome<Vec<TaskLease>> {
         let mut taken = Vec::new();
         for (at, task) in tasks.iter().enumerate() {
+            if instance.tasks.contains_key(&task.id) {
+                continue;
+            }
             let taker = by.filter(|_| at < take);
-            if let Some(held) = self.insert_task(instance.key, task.clone(), taker)?
-                && taker.is_some()
-            {
+            let held = match self.take_in_instance(keeper.and(taker), instance, task)? {
+                Some(held) => Some(held),
+                None => self.insert_task(instance, task.clone(), taker)?,
+            };
+            if let Some(held) = held.filter(|_| taker.is_some()) {
                 taken.push(held.lease(self.now));
                 instance.tasks.insert(task.id, held);
             }
         }
         Ok(taken)
-    }
-
-    /// What becomes of the claim. An ended instance is never kept: what may wait for it is a start, which the code of
-    /// another host may have to run.
-    fn keep_or_release(&self, by: Option<i64>, instance: &mut Instance, then: Then) {
-        instance.not_before = match then {
-            Then::Keep => Timestamp::default(),
-            Then::Release { delay } => self.not_before(delay),
-        };
-        let keeper = by.filter(|_| then == Then::Keep && !instance.is_over());
-        instance.holder = keeper.map(|session| Held { session, grip: Grip::Idle });
     }
 }

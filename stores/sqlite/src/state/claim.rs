@@ -32,7 +32,7 @@ impl<T> Won<T> {
     }
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Wins turns for a session.
     pub(crate) fn claim_turns(&mut self, session: SessionId, want: &Want) -> Outcome<Won<ClaimedTurn>> {
         let session = self.claimer(session)?;

@@ -16,7 +16,7 @@ pub(super) struct Committer {
     pub(super) host: i64,
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Commits the turn of a session.
     pub(crate) fn commit(&mut self, session: SessionId, checkpoint: &Checkpoint) -> Outcome<Committed> {
         let (key, host) = self.actor(session)?;
@@ -68,7 +68,7 @@ impl Scope<'_> {
             };
             let held = match instance.tasks.get(&fence.task) {
                 Some(task) => admits(task),
-                None => self.task(instance.key, fence.task)?.is_some_and(|task| admits(&task)),
+                None => self.task_of(instance, fence.task)?.is_some_and(|task| admits(&task)),
             };
             if !held || fence.instance != instance.id || !seen.insert(fence.task) {
                 return fenced();
@@ -100,7 +100,7 @@ impl Scope<'_> {
     fn answer_again(&mut self, by: Option<i64>, mut instance: Box<Instance>) -> Outcome<Committed> {
         let mut taken = Vec::new();
         for id in instance.last.as_ref().map(|last| last.taken.clone()).unwrap_or_default() {
-            let task = self.task(instance.key, id)?;
+            let task = self.task_of(&instance, id)?;
             let held = task.filter(|task| by.is_some() && task.holder == by);
             taken.extend(held.map(|task| task.lease(self.now)));
         }

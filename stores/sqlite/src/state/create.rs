@@ -9,7 +9,7 @@ use super::Scope;
 use super::instance::Instance;
 use crate::fail::Outcome;
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Starts an instance, in one write.
     pub(crate) fn create(&mut self, create: &Create) -> Outcome<Created> {
         let Create { start: message, reuse } = create;
@@ -65,8 +65,8 @@ impl Scope<'_> {
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
     /// rises, so that nobody's fence on the old one passes, and the revision goes on.
-    fn replace(&mut self, old: Box<Instance>, record: Record, message: Message) -> Outcome<()> {
-        self.discard_tasks_of(old.key)?;
+    fn replace(&mut self, mut old: Box<Instance>, record: Record, message: Message) -> Outcome<()> {
+        self.discard_tasks_of(&mut old)?;
         let record = self.newborn(record, old.record.revision.next());
         let (id, epoch) = (old.id.clone(), old.epoch.next());
         // Only starts and rewinds wait for an ended instance; another start has run before them now.

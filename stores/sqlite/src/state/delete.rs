@@ -31,7 +31,7 @@ const OF_HUB: [&str; 6] = [
     "DELETE FROM hubs WHERE key = ?1",
 ];
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Deletes a part; whether there is more. A hub that a living host works in is left alone.
     pub(crate) fn delete(&mut self) -> Outcome<bool> {
         for session in self.sessions()? {

@@ -16,7 +16,7 @@ pub(super) fn opens(message: &Message) -> Option<&Start> {
     }
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// A client's message.
     pub(crate) fn send(&mut self, message: &Message) -> Outcome<Delivered> {
         self.check_message(message)?;

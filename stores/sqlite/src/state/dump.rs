@@ -57,7 +57,11 @@ impl View<'_> {
         let mut dump = Dump::default();
         for id in &ids {
             if let Some(instance) = self.instance(&instance_id(id.as_str())?)? {
+                let taken: Vec<HeldTask> = instance.taken().cloned().collect();
                 dump.items.push(DumpItem::Instance(Box::new(self.dump_instance(instance)?)));
+                for task in taken {
+                    dump.items.push(DumpItem::Task(Box::new(self.dump_task(task)?)));
+                }
             }
         }
         dump.next = Some(match ids.last() {

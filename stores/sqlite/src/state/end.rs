@@ -6,7 +6,7 @@ use super::instance::Instance;
 use super::{Scope, What};
 use crate::fail::Outcome;
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Drops what an ended run leaves: its messages always, its tasks when it was terminated.
     pub(super) fn end_run(&mut self, instance: &mut Instance) -> Outcome<()> {
         if instance.is_over() {
@@ -14,6 +14,7 @@ impl Scope<'_> {
             self.count_dropped(DropReason::Ended, dropped)?;
         }
         if instance.record.status == Status::Terminated {
+            self.put_out(instance)?;
             self.withdraw_tasks(instance.key, instance.record.execution)?;
             instance.tasks.clear();
         }

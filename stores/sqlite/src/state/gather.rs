@@ -22,7 +22,7 @@ pub(super) enum Take {
 /// A place in a queue: the time from which an item is ready, and its key.
 type Position = (i64, i64);
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Offers due items of the wanted queues to `take` until it is full or nothing is left.
     pub(super) fn gather(
         &mut self,

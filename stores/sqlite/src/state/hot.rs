@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dauer_store::{InstanceId, MessageId, SessionId, Timestamp};
+use dauer_store::{ById, InstanceId, MessageId, SessionId, Timestamp};
 
 use super::instance::Instance;
 use super::sessions::Session;
@@ -21,7 +21,9 @@ const AGES_PER_INSTANCE: usize = 4;
 pub(crate) struct Hot {
     memory: Memory,
     clock: u64,
-    instances: BTreeMap<(i64, InstanceId), (u64, Box<Instance>)>,
+    /// By hub.
+    instances: BTreeMap<i64, ById<(u64, Box<Instance>)>>,
+    count: usize,
     /// In the order in which they were put here, with those that were taken out since or put anew: their age differs.
     ages: VecDeque<(u64, (i64, InstanceId))>,
     /// With their hubs.
@@ -40,7 +42,9 @@ impl Hot {
 
     /// Takes an instance out.
     pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Box<Instance>> {
-        self.instances.remove(&(hub, id.clone())).map(|(_, instance)| instance)
+        let (_, instance) = self.instances.get_mut(&hub)?.remove(id)?;
+        self.count -= 1;
+        Some(instance)
     }
 
     /// Holds an instance that is as in the file.
@@ -48,30 +52,32 @@ impl Hot {
         if self.memory.instances == 0 {
             return;
         }
-        while self.instances.len() >= self.memory.instances
-            && let Some((age, oldest)) = self.ages.pop_front()
+        while self.count >= self.memory.instances
+            && let Some((age, (hub, oldest))) = self.ages.pop_front()
         {
-            self.drop_if_of(age, &oldest);
+            if self.age(hub, &oldest) == Some(age) {
+                self.take(hub, &oldest);
+            }
         }
         self.clock += 1;
-        let key = (hub, instance.id.clone());
-        self.ages.push_back((self.clock, key.clone()));
-        self.instances.insert(key, (self.clock, instance));
+        let id = instance.id.clone();
+        self.ages.push_back((self.clock, (hub, id.clone())));
+        let before = self.instances.entry(hub).or_default().insert(id, (self.clock, instance));
+        self.count += usize::from(before.is_none());
         if self.ages.len() > AGES_PER_INSTANCE * self.memory.instances {
-            let instances = &self.instances;
-            self.ages.retain(|(age, key)| instances.get(key).is_some_and(|(current, _)| current == age));
+            let mut ages = std::mem::take(&mut self.ages);
+            ages.retain(|(age, (hub, id))| self.age(*hub, id) == Some(*age));
+            self.ages = ages;
         }
     }
 
-    fn drop_if_of(&mut self, age: u64, key: &(i64, InstanceId)) {
-        if self.instances.get(key).is_some_and(|(current, _)| *current == age) {
-            self.instances.remove(key);
-        }
+    fn age(&self, hub: i64, id: &InstanceId) -> Option<u64> {
+        self.instances.get(&hub)?.get(id).map(|(age, _)| *age)
     }
 
     /// A task has changed other than by a commit of its instance.
     pub(super) fn forget_task(&mut self, hub: i64, instance: &InstanceId, task: MessageId) {
-        if let Some((_, instance)) = self.instances.get_mut(&(hub, instance.clone())) {
+        if let Some((_, instance)) = self.instances.get_mut(&hub).and_then(|all| all.get_mut(instance)) {
             instance.tasks.remove(&task);
         }
     }

@@ -74,6 +74,8 @@ pub(super) struct Instance {
     pub(super) inbox: Option<Vec<Waiting>>,
     /// Tasks that sessions hold, as far as they are known.
     pub(super) tasks: BTreeMap<MessageId, HeldTask>,
+    /// Whether there may be rows of tasks: unknown ones, or others than those that sessions hold.
+    pub(super) has_task_rows: bool,
 }
 
 /// A query for instances. The order of the columns is that of [`Instance::read`].
@@ -82,7 +84,8 @@ macro_rules! select_instances {
         concat!(
             "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
-                i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body
+                i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
+                i.taken
              FROM instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
             $tail
         )
@@ -111,7 +114,7 @@ impl Instance {
             created: record.times.created,
             completed: record.times.completed,
         };
-        Ok(Self {
+        let mut instance = Self {
             key: row.get(0)?,
             id: instance_id(row.get_ref(1)?.as_str().unwrap_or_default())?,
             epoch: Epoch(unsigned(row.get(2)?)),
@@ -129,7 +132,10 @@ impl Instance {
             details_changed: false,
             inbox: None,
             tasks: BTreeMap::new(),
-        })
+            has_task_rows: true,
+        };
+        instance.read_taken(row.get_ref(28)?.as_blob_or_null().unwrap_or_default())?;
+        Ok(instance)
     }
 
     /// An instance that is not in the file yet: nobody has it, and nothing waits for it.
@@ -161,6 +167,7 @@ impl Instance {
             details_changed: false,
             inbox: Some(Vec::new()),
             tasks: BTreeMap::new(),
+            has_task_rows: false,
         })
     }
 
@@ -240,7 +247,7 @@ impl View<'_> {
     }
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// An instance by its id, out of what is held in memory or the file. It is no longer in memory then: whoever has
     /// changed it and wants it to be found there again puts it back, with [`Scope::put_back`], after it was written.
     pub(super) fn fetch(&mut self, id: &InstanceId) -> Outcome<Option<Box<Instance>>> {

@@ -7,7 +7,7 @@ use dauer_store::{Checkpoint, History, Limit, Message, Refused};
 use super::Scope;
 use crate::fail::Outcome;
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     pub(super) fn check_message(&self, message: &Message) -> Outcome<()> {
         within("message bytes", message.event.len() as u64, self.limits.message_bytes)?;
         let delay = message.visible_at.since(self.now);

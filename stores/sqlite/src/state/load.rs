@@ -18,7 +18,7 @@ const LEASE_UNKNOWN: Duration = Duration::from_secs(30);
 /// The host of a session that holds something in a dump and is not in it.
 const HOST_UNKNOWN: &str = "unknown";
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Loads one part. Instances come before their tasks, as in a dump.
     pub(crate) fn load(&mut self, items: &[DumpItem]) -> Outcome<()> {
         let mut pristine = self.view.db.prepare_cached("SELECT pristine FROM hubs WHERE key = ?1")?;
@@ -124,7 +124,7 @@ impl Scope<'_> {
         held.attempts = dump.attempts;
         held.not_before = dump.not_before;
         held.withdrawn = dump.withdrawn;
-        self.add_task(instance.key, &mut held).map(|_| ())
+        self.add_task(&mut instance, &mut held).map(|_| ())
     }
 
     /// The session that holds something. When the dump does not have it, it has ended long ago.

@@ -26,6 +26,8 @@ mod release;
 mod row;
 mod scale;
 mod sessions;
+mod statements;
+mod taken;
 mod task;
 mod task_claim;
 mod undelivered;
@@ -48,6 +50,7 @@ use crate::wire::{kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
 pub(crate) use hot::Hot;
+pub(crate) use statements::Statements;
 pub(crate) use undelivered::{Parcel, Undelivered, What};
 
 /// One hub in a transaction that only reads. The hub 0 is one that nobody has written to: it is empty.
@@ -147,17 +150,18 @@ impl Group {
 }
 
 /// One hub in a transaction that writes.
-pub(crate) struct Scope<'g> {
-    view: View<'g>,
+pub(crate) struct Scope<'g, 'c> {
+    view: View<'c>,
+    statements: &'g mut Statements<'c>,
     name: &'g HubName,
     limits: &'g StoreLimits,
     group: &'g mut Group,
 }
 
-impl<'g> Deref for Scope<'g> {
-    type Target = View<'g>;
+impl<'c> Deref for Scope<'_, 'c> {
+    type Target = View<'c>;
 
-    fn deref(&self) -> &View<'g> {
+    fn deref(&self) -> &View<'c> {
         &self.view
     }
 }
@@ -192,10 +196,10 @@ impl<'c> View<'c> {
     }
 }
 
-impl<'g> Scope<'g> {
+impl<'g, 'c> Scope<'g, 'c> {
     /// Opens a hub, and makes it when it is not there.
     pub(crate) fn of(
-        db: &'g Connection,
+        (db, statements): (&'c Connection, &'g mut Statements<'c>),
         name: &'g HubName,
         now: Timestamp,
         (limits, group): (&'g StoreLimits, &'g mut Group),
@@ -210,7 +214,7 @@ impl<'g> Scope<'g> {
                 hub
             }
         };
-        Ok(Self { view: View { db, hub, now }, name, limits, group })
+        Ok(Self { view: View { db, hub, now }, statements, name, limits, group })
     }
 
     /// Something is done to the hub: from now on no dump may be loaded into it.
@@ -224,8 +228,8 @@ impl<'g> Scope<'g> {
     }
 
     /// A statement that writes; answers how many rows it changed.
-    fn run(&mut self, sql: &str, values: impl Params) -> Outcome<usize> {
-        let rows = self.view.db.prepare_cached(sql)?.execute(values)?;
+    fn run(&mut self, sql: &'static str, values: impl Params) -> Outcome<usize> {
+        let rows = self.statements.get(self.view.db, sql)?.execute(values)?;
         self.group.effort.statements += 1;
         self.group.effort.rows += rows as u64;
         Ok(rows)

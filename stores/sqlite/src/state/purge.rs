@@ -26,7 +26,7 @@ impl View<'_> {
     }
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Removes instances that have ended and for which no start or rewind waits.
     pub(crate) fn purge(&mut self, purge: &Purge) -> Outcome<Purged> {
         self.touch()?;
@@ -74,9 +74,9 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn erase(&mut self, instance: Box<Instance>) -> Outcome<()> {
+    fn erase(&mut self, mut instance: Box<Instance>) -> Outcome<()> {
         let hint = Hint::Status(instance.id.clone(), instance.record.status);
-        self.discard_tasks_of(instance.key)?;
+        self.discard_tasks_of(&mut instance)?;
         self.remove_instance(instance)?;
         self.hint(hint);
         Ok(())

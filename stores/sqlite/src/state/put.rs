@@ -10,7 +10,7 @@ use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
 use crate::wire::{CLASS_REWIND, CLASS_START, class_code, write_message};
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Reads the inbox into the instance, if it is short.
     pub(super) fn know_inbox(&mut self, instance: &mut Instance) -> Outcome<()> {
         if instance.inbox.is_none() {

@@ -7,7 +7,7 @@ use dauer_store::{Fence, Hint, Item, Release, SessionId, TaskFence, Timestamp, T
 use super::{Scope, fenced};
 use crate::fail::Outcome;
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Gives one item back.
     pub(crate) fn release(&mut self, session: SessionId, release: &Release) -> Outcome<()> {
         let (session, _) = self.actor(session)?;
@@ -22,6 +22,7 @@ impl Scope<'_> {
         if !instance.is_held_by(session) || instance.epoch != fence.epoch {
             return fenced();
         }
+        self.put_out(&mut instance)?;
         instance.holder = None;
         instance.not_before = self.not_before(release.delay);
         let record = &mut instance.record;
@@ -29,7 +30,7 @@ impl Scope<'_> {
         if let Some(trouble) = release.trouble.clone() {
             let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
             let since = earlier.map_or(trouble.since, |earlier| earlier.since);
-            record.trouble = Some(Trouble { since, attempts: record.attempts, ..trouble });
+            record.trouble = Some(Box::new(Trouble { since, attempts: record.attempts, ..trouble }));
             instance.details_changed = true;
             let status = record.status;
             self.hint(Hint::Status(fence.instance.clone(), status));
@@ -40,8 +41,13 @@ impl Scope<'_> {
     }
 
     fn release_task(&mut self, session: i64, fence: &TaskFence, release: &Release) -> Outcome<()> {
-        let held = self.fenced_task(fence)?.filter(|task| task.is_held_by(session, fence.epoch));
-        let Some(mut task) = held else { return fenced() };
+        let Some(mut instance) = self.fetch(&fence.instance)? else { return fenced() };
+        self.put_out(&mut instance)?;
+        let held = self.task_of(&instance, fence.task)?;
+        self.put_back(instance);
+        let Some(mut task) = held.filter(|task| task.is_held_by(session, fence.epoch)) else {
+            return fenced();
+        };
         if task.withdrawn {
             return self.discard_task(&task);
         }

@@ -16,7 +16,7 @@ macro_rules! update_turn {
         concat!(
             "UPDATE instances SET epoch = ?1, not_before = ?2, execution = ?3, generation = ?4, revision = ?5,
                 status = ?6, hold = ?7, stalled = ?8, attempts = ?9, updated = ?10, history_len = ?11,
-                history_bytes = ?12, remembered = ?13, last = ?14",
+                history_bytes = ?12, remembered = ?13, last = ?14, taken = ?25",
             $more,
             " WHERE key = ?24"
         )
@@ -34,7 +34,7 @@ const UPDATE_TURN: [&str; 4] = [
     ),
 ];
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Adds an instance that is not there and nobody holds, ready from when it says.
     pub(super) fn insert_instance(&mut self, instance: &mut Instance) -> Outcome<()> {
         self.settle(instance)?;
@@ -94,7 +94,7 @@ impl Scope<'_> {
         }
         let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
         if shown(&old) != shown(new) {
-            self.hint(Hint::Status(instance.id.clone(), new.status));
+            self.hint(Hint::changed(&instance.id, new));
         }
         Ok(())
     }
@@ -180,6 +180,7 @@ impl Scope<'_> {
                 record.times.completed.map(|time| time.0),
                 base,
                 instance.key,
+                instance.write_taken(),
             ],
         )?;
         if instance.details_changed {
@@ -228,6 +229,7 @@ impl Scope<'_> {
 
     /// Takes an instance from whoever holds it; its host is told at the next renewal. The caller stores the instance.
     pub(super) fn take_from_holder(&mut self, instance: &mut Instance) -> Outcome<()> {
+        self.put_out(instance)?;
         let Some(held) = instance.holder.take() else { return Ok(()) };
         self.tell_lost(held.session, &write_item(&Item::Turn(instance.fence())))?;
         self.run("UPDATE instances SET holder = NULL, grip = 0 WHERE key = ?1", [instance.key])?;

@@ -10,7 +10,7 @@ use dauer_store::{Kind, Queues, Scale, SessionId, Timestamp};
 use super::{Scope, View};
 use crate::fail::Outcome;
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Ready items that anyone may claim, and items in living hands, by kind.
     pub(crate) fn scale(&mut self) -> Outcome<Scale> {
         self.relay()?;
@@ -48,6 +48,7 @@ impl Scope<'_> {
                 add(held, crate::wire::kind_of(row.get(0)?)?, row.get(1)?);
             }
         }
+        add(held, Kind::Activity, self.count_taken(session)?);
         Ok(())
     }
 }

@@ -77,7 +77,7 @@ impl View<'_> {
     }
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// A session that may still act, out of memory or the file: its key, and that of its host.
     pub(super) fn actor(&mut self, id: SessionId) -> Outcome<(i64, i64)> {
         let session = self.known_session(id)?;
@@ -184,6 +184,7 @@ impl Scope<'_> {
         let Some(session) = self.session(id)?.filter(|session| !session.ended) else { return Ok(()) };
         for key in self.held_turns(session.key)? {
             if let Some(mut instance) = self.fetch_at(key)? {
+                self.put_out(&mut instance)?;
                 instance.holder = None;
                 self.store_hold(&mut instance)?;
             }
@@ -266,6 +267,7 @@ impl Scope<'_> {
     pub(super) fn settle_held(&mut self, session: i64) -> Outcome<()> {
         for key in self.held_turns(session)? {
             if let Some(mut instance) = self.fetch_at(key)? {
+                self.put_out(&mut instance)?;
                 self.store_hold(&mut instance)?;
             }
         }

@@ -116,11 +116,11 @@ impl View<'_> {
     }
 }
 
-impl Scope<'_> {
-    /// Adds a task, perhaps leased to a session; `None` when it is there already.
+impl Scope<'_, '_> {
+    /// Adds a task as a row, perhaps leased to a session; `None` when it is there already.
     pub(super) fn insert_task(
         &mut self,
-        instance: i64,
+        instance: &mut Instance,
         task: Task,
         taker: Option<i64>,
     ) -> Outcome<Option<HeldTask>> {
@@ -133,7 +133,7 @@ impl Scope<'_> {
     }
 
     /// Adds a row; whether it was not there.
-    pub(super) fn add_task(&mut self, instance: i64, held: &mut HeldTask) -> Outcome<bool> {
+    pub(super) fn add_task(&mut self, instance: &mut Instance, held: &mut HeldTask) -> Outcome<bool> {
         let queue = self.queue_key(&held.task.queue)?;
         self.settle_task(held)?;
         let hub = self.view.hub;
@@ -143,7 +143,7 @@ impl Scope<'_> {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
             params![
                 hub,
-                instance,
+                instance.key,
                 held.task.id.0,
                 held.task.execution.0.to_be_bytes(),
                 queue,
@@ -158,6 +158,7 @@ impl Scope<'_> {
             ],
         )?;
         held.key = self.db.last_insert_rowid();
+        instance.has_task_rows = true;
         Ok(added > 0)
     }
 
@@ -217,13 +218,13 @@ impl Scope<'_> {
         let Some(mut instance) = self.fetch(&fence.instance)? else {
             return self.drop_message(DropReason::NotHeld);
         };
-        let held = match instance.tasks.remove(&fence.task) {
-            Some(task) => Some(task),
-            None => self.task(instance.key, fence.task)?,
-        };
+        let held = self.task_of(&instance, fence.task)?;
         let held = held.filter(|task| actor.is_some_and(|session| task.is_held_by(session, fence.epoch)));
         let Some(held) = held else { return self.drop_message(DropReason::NotHeld) };
-        self.remove_task(&held)?;
+        self.remove_task_of(&mut instance, fence.task)?;
+        if held.is_in_instance() {
+            self.store_taken(&instance)?;
+        }
         if held.withdrawn {
             return self.drop_message(DropReason::Withdrawn);
         }
@@ -233,9 +234,10 @@ impl Scope<'_> {
         self.deliver(answer.clone())
     }
 
-    /// Removes a task of an instance at hand.
+    /// Removes a task of an instance at hand. When it lies in the row of the instance, the caller stores that.
     pub(super) fn remove_task_of(&mut self, instance: &mut Instance, id: MessageId) -> Outcome<()> {
         match instance.tasks.remove(&id) {
+            Some(task) if task.is_in_instance() => 0,
             Some(task) => self.run("DELETE FROM tasks WHERE key = ?1", [task.key])?,
             None => {
                 self.run("DELETE FROM tasks WHERE instance = ?1 AND task = ?2", params![instance.key, id.0])?
@@ -250,17 +252,6 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// The task that a fence names.
-    pub(super) fn fenced_task(&self, fence: &TaskFence) -> Outcome<Option<HeldTask>> {
-        let mut find = self.db.prepare_cached("SELECT key FROM instances WHERE hub = ?1 AND id = ?2")?;
-        let instance: Option<i64> =
-            find.query_row(params![self.hub, fence.instance.as_str()], |row| row.get(0)).optional()?;
-        match instance {
-            Some(instance) => self.task(instance, fence.task),
-            None => Ok(None),
-        }
-    }
-
     /// Removes a task that nobody will answer any more.
     pub(super) fn discard_task(&mut self, held: &HeldTask) -> Outcome<()> {
         self.remove_task(held)?;
@@ -272,8 +263,9 @@ impl Scope<'_> {
     }
 
     /// Removes all tasks of an instance that goes; their holders are told.
-    pub(super) fn discard_tasks_of(&mut self, instance: i64) -> Outcome<()> {
-        for mut task in self.tasks_of(instance)? {
+    pub(super) fn discard_tasks_of(&mut self, instance: &mut Instance) -> Outcome<()> {
+        self.put_out(instance)?;
+        for mut task in self.tasks_of(instance.key)? {
             self.take_task_from_holder(&mut task)?;
             self.discard_task(&task)?;
         }

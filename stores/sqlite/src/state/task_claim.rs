@@ -8,7 +8,7 @@ use super::task::HeldTask;
 use super::{Scope, What};
 use crate::fail::Outcome;
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// Wins tasks for a session.
     pub(crate) fn claim_tasks(&mut self, session: SessionId, want: &Want) -> Outcome<Won<TaskLease>> {
         let session = self.claimer(session)?;

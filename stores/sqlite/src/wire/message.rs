@@ -200,7 +200,7 @@ pub(crate) fn write_task(task: &Task) -> Vec<u8> {
         execution: task.execution.0.to_be_bytes().to_vec(),
         event_id: task.event_id,
         queue: Some(queue_to_wire(&task.queue)),
-        tags: task.tags.clone(),
+        tags: task.tags.to_map(),
         event: task.event.stored().clone(),
     })
 }
@@ -213,7 +213,7 @@ pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
         execution: execution(&wire.execution)?,
         event_id: wire.event_id,
         queue: queue_from_wire(wire.queue)?,
-        tags: wire.tags,
+        tags: wire.tags.into(),
         event: Encoded::from_stored(wire.event),
     })
 }
@@ -221,7 +221,7 @@ pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
 pub(crate) fn write_task_body(task: &Task) -> Vec<u8> {
     seal(&WireTaskBody {
         event_id: task.event_id,
-        tags: task.tags.clone(),
+        tags: task.tags.to_map(),
         event: task.event.stored().clone(),
     })
 }
@@ -233,7 +233,7 @@ pub(crate) fn read_task_body(
     (execution, queue): (ExecutionId, QueueKey),
 ) -> Read<Task> {
     let wire: WireTaskBody = unseal(bytes)?;
-    let (event_id, tags, event) = (wire.event_id, wire.tags, Encoded::from_stored(wire.event));
+    let (event_id, tags, event) = (wire.event_id, wire.tags.into(), Encoded::from_stored(wire.event));
     Ok(Task { id, instance, execution, event_id, queue, tags, event })
 }
 

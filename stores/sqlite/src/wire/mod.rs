@@ -7,6 +7,7 @@ mod code;
 mod last;
 mod message;
 mod record;
+mod taken;
 mod trail;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(crate) use record::{
     hold_code, read_base, read_details, read_record, same_base, same_details, write_base, write_details,
     write_record,
 };
+pub(crate) use taken::{read_taken, write_taken};
 pub(crate) use trail::{read_trail, write_trail};
 
 /// The format byte of every blob that this crate writes.

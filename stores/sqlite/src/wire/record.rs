@@ -162,8 +162,8 @@ pub(crate) fn same_base(a: &Record, b: &Record) -> bool {
 pub(crate) fn write_base(record: &Record) -> Vec<u8> {
     seal(&WireBase {
         start: record.start.0.to_vec(),
-        parent: record.parent.as_ref().map(parent_to_wire),
-        tags: record.tags.clone(),
+        parent: record.parent.as_deref().map(parent_to_wire),
+        tags: record.tags.to_map(),
         scheduled: record.times.scheduled.map(|time| time.0),
     })
 }
@@ -173,7 +173,7 @@ pub(crate) fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     let wire: WireBase = unseal(bytes)?;
     record.start = message_id(&wire.start)?;
     record.parent = wire.parent.map(parent_from_wire).transpose()?;
-    record.tags = wire.tags;
+    record.tags = wire.tags.into();
     record.times.scheduled = wire.scheduled.map(Timestamp);
     Ok(())
 }
@@ -193,12 +193,12 @@ pub(crate) fn same_details(a: &Record, b: &Record) -> bool {
 pub(crate) fn write_details(record: &Record) -> Option<Vec<u8>> {
     let details = WireDetails {
         hold_from: owner_of(&record.hold).map(ToString::to_string),
-        trouble: record.trouble.as_ref().map(trouble_to_wire),
+        trouble: record.trouble.as_deref().map(trouble_to_wire),
         custom_status: text(&record.custom_status),
         output: text(&record.output),
         failure: blob(&record.failure),
         trace: blob(&record.trace),
-        entity: record.entity.as_ref().map(entity_to_wire),
+        entity: record.entity.as_deref().map(entity_to_wire),
     };
     (details != WireDetails::default()).then(|| seal(&details))
 }
@@ -301,15 +301,15 @@ pub(super) fn to_wire(record: &Record) -> WireRecord {
         history_len: record.history_len,
         history_bytes: record.history_bytes,
         attempts: record.attempts,
-        trouble: record.trouble.as_ref().map(trouble_to_wire),
+        trouble: record.trouble.as_deref().map(trouble_to_wire),
         start: record.start.0.to_vec(),
-        parent: record.parent.as_ref().map(parent_to_wire),
-        tags: record.tags.clone(),
+        parent: record.parent.as_deref().map(parent_to_wire),
+        tags: record.tags.to_map(),
         custom_status: text(&record.custom_status),
         output: text(&record.output),
         failure: blob(&record.failure),
         trace: blob(&record.trace),
-        entity: record.entity.as_ref().map(entity_to_wire),
+        entity: record.entity.as_deref().map(entity_to_wire),
     }
 }
 
@@ -346,7 +346,7 @@ pub(super) fn from_wire(wire: WireRecord) -> Read<Record> {
         trouble: wire.trouble.map(trouble_from_wire).transpose()?,
         start: message_id(&wire.start)?,
         parent: wire.parent.map(parent_from_wire).transpose()?,
-        tags: wire.tags,
+        tags: wire.tags.into(),
         custom_status: wire.custom_status.map(Payload::from),
         output: wire.output.map(Payload::from),
         failure: wire.failure.map(Encoded::from_stored),
@@ -355,24 +355,24 @@ pub(super) fn from_wire(wire: WireRecord) -> Read<Record> {
     })
 }
 
-fn trouble_from_wire(wire: WireTrouble) -> Read<Trouble> {
-    Ok(Trouble {
+fn trouble_from_wire(wire: WireTrouble) -> Read<Box<Trouble>> {
+    Ok(Box::new(Trouble {
         kind: trouble_of(wire.kind)?,
         reason: wire.reason,
         since: Timestamp(wire.since),
         attempts: wire.attempts,
-    })
+    }))
 }
 
-fn parent_from_wire(wire: WireParent) -> Read<Parent> {
-    Ok(Parent {
+fn parent_from_wire(wire: WireParent) -> Read<Box<Parent>> {
+    Ok(Box::new(Parent {
         instance: instance_id(wire.instance)?,
         execution: execution(&wire.execution)?,
         event_id: wire.event_id,
-    })
+    }))
 }
 
-fn entity_from_wire(wire: WireEntity) -> Read<EntityRecord> {
+fn entity_from_wire(wire: WireEntity) -> Read<Box<EntityRecord>> {
     let lock = wire.lock.map(|lock| {
         Ok::<_, Unreadable>(Lock {
             section: lock.section,
@@ -380,9 +380,9 @@ fn entity_from_wire(wire: WireEntity) -> Read<EntityRecord> {
             owner_execution: execution(&lock.owner_execution)?,
         })
     });
-    Ok(EntityRecord {
+    Ok(Box::new(EntityRecord {
         state: wire.state.map(Payload::from),
         lock: lock.transpose()?,
         early_unlocks: wire.early_unlocks,
-    })
+    }))
 }

@@ -2,13 +2,14 @@
 //! cannot be read is a defect of the test, and panics.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_sqlite::seam;
 use dauer_store::{
     Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, DropReason, Encoded, Epoch,
     ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Message, MessageId,
-    Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Task, TaskFence,
+    Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence,
     TaskLease, Then, Timestamp, Trouble, VersionRule, Want,
 };
 
@@ -162,7 +163,17 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
-impl Wire for BTreeMap<String, String> {
+impl<T: Wire> Wire for Arc<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+
+    fn read_from(input: &mut &[u8]) -> Self {
+        Self::new(T::read_from(input))
+    }
+}
+
+impl Wire for Tags {
     fn put(&self, out: &mut Vec<u8>) {
         self.keys().cloned().collect::<Vec<_>>().put(out);
         self.values().cloned().collect::<Vec<_>>().put(out);
@@ -316,11 +327,11 @@ impl Wire for Trouble {
     fn put(&self, out: &mut Vec<u8>) {
         let queue = dauer_store::QueueKey::new(dauer_store::Kind::Entity, "x", None);
         let record = Record::pending(queue, ExecutionId(0), MessageId([0; 16]));
-        Record { trouble: Some(self.clone()), ..record }.put(out);
+        Record { trouble: Some(Box::new(self.clone())), ..record }.put(out);
     }
 
     fn read_from(input: &mut &[u8]) -> Self {
-        Record::read_from(input).trouble.unwrap()
+        *Record::read_from(input).trouble.unwrap()
     }
 }
 

@@ -195,7 +195,7 @@ impl Work for Remote {
         self.ask(Ask::LoadHistory, content).await
     }
 
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         self.ask(Ask::CommitTurns, bytes_of(&batch)).await
     }
 

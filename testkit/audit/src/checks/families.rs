@@ -70,7 +70,7 @@ fn missing(views: &Views<'_>, parent: &View<'_>, open: &Schedule, event_id: i32)
     let Some(child) = child else { return Some(format!("{name} does not exist and no start is on its way")) };
     let record = &child.dump.record;
     let link = Parent { instance: parent.id.clone(), execution: parent.dump.record.execution, event_id };
-    let own = parent.may_be(open, record.start) && record.parent.as_ref() == Some(&link);
+    let own = parent.may_be(open, record.start) && record.parent.as_deref() == Some(&link);
     match (own, child.is_live()) {
         (true, true) => None,
         (true, false) => Some(format!("{name} has ended and its answer is neither waiting nor on its way")),

@@ -60,7 +60,8 @@ pub(crate) fn child_start(parent: &Build, child: &str, event_id: i32) -> Message
     let schedule = parent.identity(event_id);
     let link = Parent { instance: parent.dump.id.clone(), execution: parent.dump.record.execution, event_id };
     let queue = QueueKey::new(Kind::Orchestration, "Order", None);
-    let record = Record { parent: Some(link), ..Record::pending(queue, execution(child), schedule) };
+    let record =
+        Record { parent: Some(Box::new(link)), ..Record::pending(queue, execution(child), schedule) };
     Message { origin: parent.origin(Some(0)), ..start_message(child, schedule, &record) }
 }
 

@@ -88,7 +88,7 @@ pub async fn r09f_trouble_is_shown(fixture: &dyn Fixture) {
     session.release(session.turn().await.troubled(trouble.clone())).await;
 
     let (_, record) = w.found("order").await;
-    w.same(&record.trouble, &Some(trouble.clone()), "get shows the trouble");
+    w.same(&record.trouble, &Some(Box::new(trouble.clone())), "get shows the trouble");
     let turn = session.turn().await;
-    w.same(&turn.record.trouble, &Some(trouble), "the next claim shows the trouble");
+    w.same(&turn.record.trouble, &Some(Box::new(trouble)), "the next claim shows the trouble");
 }

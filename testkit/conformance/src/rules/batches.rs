@@ -21,6 +21,7 @@ pub async fn r11a_each_item_of_a_batch_is_judged_alone(fixture: &dyn Fixture) {
     let mut batch: Vec<Checkpoint> = turns.iter().map(|turn| Step::of(turn).into()).collect();
     w.same(&batch.len(), &3, "three turns are ready");
     (batch[1].fence.revision, batch[1].fence.epoch) = (Revision(9), Epoch(batch[1].fence.epoch.0 + 9));
+    let batch = batch.into_iter().map(Into::into).collect();
     let results = session.work().commit_turns(batch).await;
     let committed: Vec<bool> = results.iter().map(Result::is_ok).collect();
     w.same(&committed, &vec![true, false, true], "the commit between is refused, the others pass");

@@ -121,12 +121,14 @@ fn full(record: &mut Record) {
     record.generation = 3;
     record.queue.version = Some("2".into());
     record.tags = [("zone".to_owned(), "north".to_owned())].into();
-    record.parent = Some(Parent { instance: owner.clone(), execution: ExecutionId(u128::MAX), event_id: -5 });
+    record.parent =
+        Some(Box::new(Parent { instance: owner.clone(), execution: ExecutionId(u128::MAX), event_id: -5 }));
     (record.custom_status, record.output) = (Some("\u{fc}ber".into()), Some("".into()));
     (record.failure, record.trace) = (blob(), blob());
     let lock = Lock { section: "one".into(), owner, owner_execution: ExecutionId(1) };
     let early_unlocks = vec!["two".into(), "three".into()];
-    record.entity = Some(EntityRecord { state: Some("{}".into()), lock: Some(lock), early_unlocks });
+    record.entity =
+        Some(Box::new(EntityRecord { state: Some("{}".into()), lock: Some(lock), early_unlocks }));
 }
 
 /// What one store had sent and not yet confirmed, another delivers: messages in a loaded outbox reach their targets.

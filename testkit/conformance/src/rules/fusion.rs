@@ -1,6 +1,6 @@
 //! Rule 20, fusion and keep: a host goes on with what it has at hand, without asking again.
 
-use dauer_store::{Delivered, DropReason, Revision};
+use dauer_store::{Delivered, DropReason, Epoch, Revision};
 
 use crate::message::ids;
 use crate::run::open;
@@ -18,6 +18,7 @@ pub async fn r20a_a_commit_takes_its_own_tasks(fixture: &dyn Fixture) {
     let committed = session.commit(Step::of(&turn).tasks([task.clone()]).take(1)).await;
     let taken: Vec<_> = committed.taken.iter().map(|lease| lease.task.clone()).collect();
     w.same(&taken, &vec![task], "the commit leases the task it took");
+    w.same(&committed.taken[0].fence.epoch, &Epoch(1), "nobody had the task before");
     other.no_task("the task was taken by the commit").await;
 
     let event = w.event_to("order");

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use dauer_store::{
-    EntityRecord, ExecutionId, Kind, List, Payload, Query, Revision, Slice, Status, StoredBatch, Tags,
-    Timestamp,
+    ExecutionId, Kind, List, Payload, Query, Revision, Slice, Status, StoredBatch, Tags, Timestamp,
 };
 
 use crate::run::open;
@@ -112,7 +111,7 @@ pub async fn r13d_a_query_filters(fixture: &dyn Fixture) {
     w.start_with(w.start_in("tagged", "Refunds", |record| record.tags = tags.clone())).await;
     let entity = w.start_in("@counter@one", "counter", |record| {
         record.queue.kind = Kind::Entity;
-        record.entity = Some(EntityRecord::default());
+        record.entity = Some(Box::default());
     });
     w.start_with(entity).await;
     let all = Query::default;

@@ -4,7 +4,7 @@ use dauer_store::{Delivered, Item, Lost, Refused};
 
 use crate::run::open;
 use crate::session::{GiveBack, want};
-use crate::world::{LEASE, PAST_LEASE};
+use crate::world::{LEASE, PAST_LEASE, World};
 use crate::{Fixture, Step};
 
 /// What a session holds nobody else can claim, though its host is dead, until its lease has run out.
@@ -60,6 +60,23 @@ pub async fn r08c_a_renewal_keeps_everything(fixture: &dyn Fixture) {
     session.commit(Step::of(&turn)).await;
     let answered = session.complete(w.answer(&lease)).await;
     w.same(&answered, &Delivered::Applied, "a renewal leaves the fences as they are");
+    a_renewal_keeps_what_was_committed_after_the_lease(&w).await;
+}
+
+/// Nobody has noticed that the session's time was over: what its commits take meanwhile is its own all the same.
+async fn a_renewal_keeps_what_was_committed_after_the_lease(w: &World<'_>) {
+    w.start("late").await;
+    let session = w.session().await;
+    let turn = session.turn_of("late").await;
+    w.advance(PAST_LEASE).await;
+    let step = Step::of(&turn).tasks([w.task(&turn, "pay")]).take(1).keep();
+    // That the commit passes is the matter of `r08b`, and that it takes the task of `r20a`.
+    let taken = session.try_commit(step).await.map(|committed| committed.taken).unwrap_or_default();
+    let Some(lease) = taken.first() else { return };
+    session.renew().await;
+    let tasks = w.session().await.tasks().await;
+    let lost = tasks.iter().any(|task| task.fence.task == lease.fence.task);
+    w.check(!lost, "the task is held by a session that was renewed");
 }
 
 /// A renewal tells what the session has lost: a turn and a task that were taken over, and a turn that was amended.

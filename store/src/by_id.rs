@@ -1,0 +1,88 @@
+//! A map by instance.
+
+use std::collections::HashMap;
+
+use dauer_core::InstanceId;
+
+/// Something by instance, without an order: a host looks up every instance a dozen times a turn, and each step through an
+/// ordered map reads another id from cold memory. Nobody can go through it in the order of its hashes, which differs
+/// between runs.
+#[derive(Debug, Clone)]
+pub struct ById<T>(HashMap<InstanceId, T>);
+
+impl<T> Default for ById<T> {
+    fn default() -> Self {
+        Self(Default::default())
+    }
+}
+
+impl<T> ById<T> {
+    /// What is there for an instance.
+    #[must_use]
+    pub fn get(&self, instance: &InstanceId) -> Option<&T> {
+        self.0.get(instance)
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, instance: &InstanceId) -> Option<&mut T> {
+        self.0.get_mut(instance)
+    }
+
+    /// Puts something there; gives what was there before.
+    pub fn insert(&mut self, instance: InstanceId, value: T) -> Option<T> {
+        self.0.insert(instance, value)
+    }
+
+    /// Takes out what is there.
+    pub fn remove(&mut self, instance: &InstanceId) -> Option<T> {
+        self.0.remove(instance)
+    }
+
+    /// For how many instances there is something.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The instances, in their order.
+    #[must_use]
+    pub fn instances(&self) -> Vec<InstanceId> {
+        let mut all: Vec<InstanceId> = self.0.keys().cloned().collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+impl<T: Default> ById<T> {
+    /// What is there for an instance, or what was put there now.
+    pub fn or_default(&mut self, instance: &InstanceId) -> &mut T {
+        self.0.entry(instance.clone()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_through_it_is_sorted() {
+        let mut map = ById::<u32>::default();
+        let id = |number: u32| InstanceId::new(format!("i{number:03}")).unwrap();
+        for number in [7, 3, 200, 41, 12] {
+            *map.or_default(&id(number)) += number;
+        }
+        assert_eq!(map.instances(), [3, 7, 12, 41, 200].map(id));
+        assert_eq!((map.remove(&id(7)), map.get(&id(7)), map.len()), (Some(7), None, 4));
+    }
+}

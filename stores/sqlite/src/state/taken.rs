@@ -1,0 +1,136 @@
+//! Tasks that lie in the row of their instance.
+//!
+//! A commit may take the tasks it schedules. As long as the session that took them also holds their instance, nobody
+//! else can have them, and no claim looks for them: they need no rows of their own, and come and go with the row that
+//! every turn writes anyway. Whenever the instance leaves those hands (it is given back, taken over, changed from
+//! outside, or its session's time is over), they become rows like all others: [`Scope::put_out`].
+
+use rusqlite::params;
+
+use dauer_store::{Epoch, MessageId, Task, Timestamp};
+
+use super::instance::Instance;
+use super::task::HeldTask;
+use super::{Scope, View};
+use crate::fail::Outcome;
+use crate::wire::{Read, instance_id, read_taken, write_taken};
+
+/// How many bytes of events may lie in the row of an instance, and how many tasks: every turn writes all of them anew, so
+/// that a fan-out or a large input is cheaper as rows.
+const BYTES_MAX: usize = 1_024;
+const TASKS_MAX: usize = 8;
+
+/// The key of a task that is no row.
+const NO_ROW: i64 = 0;
+
+impl HeldTask {
+    /// A task that a session has just taken.
+    fn taken(task: Task, session: i64, ready_at: Timestamp) -> Self {
+        let mut held = Self::new(task, ready_at);
+        held.key = NO_ROW;
+        held.epoch = Epoch::default().next();
+        held.holder = Some(session);
+        held
+    }
+
+    /// Whether it lies in the row of its instance.
+    pub(super) fn is_in_instance(&self) -> bool {
+        self.key == NO_ROW
+    }
+}
+
+impl Instance {
+    /// The tasks in its row.
+    pub(super) fn taken(&self) -> impl Iterator<Item = &HeldTask> {
+        self.tasks.values().filter(|task| task.is_in_instance())
+    }
+
+    /// The same as they lie in the file.
+    pub(super) fn write_taken(&self) -> Option<Vec<u8>> {
+        write_taken(self.taken().map(|held| (&held.task, held.ready_at)))
+    }
+
+    /// Reads them. Whoever holds the instance holds them.
+    pub(super) fn read_taken(&mut self, bytes: Option<&[u8]>) -> Read<()> {
+        let (Some(bytes), Some(held)) = (bytes, self.holder) else { return Ok(()) };
+        for (task, ready_at) in read_taken(bytes, &self.id)? {
+            self.tasks.insert(task.id, HeldTask::taken(task, held.session, ready_at));
+        }
+        Ok(())
+    }
+
+    /// Whether one more task may lie in its row.
+    fn has_room(&self, task: &Task) -> bool {
+        let (tasks, bytes) = self
+            .taken()
+            .fold((1, task.event.len()), |(tasks, bytes), held| (tasks + 1, bytes + held.task.event.len()));
+        tasks <= TASKS_MAX && bytes <= BYTES_MAX
+    }
+}
+
+impl View<'_> {
+    /// A task of an instance, wherever it lies.
+    pub(super) fn task_of(&self, instance: &Instance, id: MessageId) -> Outcome<Option<HeldTask>> {
+        match instance.tasks.get(&id) {
+            Some(task) => Ok(Some(task.clone())),
+            None if instance.has_task_rows => self.task(instance.key, id),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Scope<'_, '_> {
+    /// How many tasks lie in the rows of the instances that a session holds.
+    pub(super) fn count_taken(&self, session: i64) -> Outcome<i64> {
+        let mut find = self
+            .db
+            .prepare_cached("SELECT id, taken FROM instances WHERE holder = ?1 AND taken IS NOT NULL")?;
+        let mut rows = find.query([session])?;
+        let mut count = 0;
+        while let Some(row) = rows.next()? {
+            let id = instance_id(row.get_ref(0)?.as_str().unwrap_or_default())?;
+            let taken = read_taken(row.get_ref(1)?.as_blob().unwrap_or_default(), &id)?;
+            count += super::signed(taken.len() as u64);
+        }
+        Ok(count)
+    }
+
+    /// A new task, leased to the session that keeps its instance; the caller puts it there and stores the instance.
+    /// `None` when there is no room, when it is a row already, or when the session's time is over: others may take then
+    /// what it has.
+    pub(super) fn take_in_instance(
+        &mut self,
+        keeper: Option<i64>,
+        instance: &Instance,
+        task: &Task,
+    ) -> Outcome<Option<HeldTask>> {
+        let Some(session) = keeper else { return Ok(None) };
+        let there = instance.has_task_rows && self.task(instance.key, task.id)?.is_some();
+        if there || !instance.has_room(task) || !self.lives(session)? {
+            return Ok(None);
+        }
+        Ok(Some(HeldTask::taken(task.clone(), session, self.now)))
+    }
+
+    /// Makes rows of the tasks that lie in the row of their instance: before it leaves the hands that took them.
+    pub(super) fn put_out(&mut self, instance: &mut Instance) -> Outcome<()> {
+        let taken: Vec<MessageId> = instance.taken().map(|held| held.task.id).collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        for id in taken {
+            if let Some(mut held) = instance.tasks.remove(&id) {
+                self.add_task(instance, &mut held)?;
+                instance.tasks.insert(id, held);
+            }
+        }
+        self.store_taken(instance)
+    }
+
+    /// Writes which tasks lie in the row of the instance, and nothing else of it.
+    pub(super) fn store_taken(&mut self, instance: &Instance) -> Outcome<()> {
+        let taken = instance.write_taken();
+        self.run("UPDATE instances SET taken = ?2 WHERE key = ?1", params![instance.key, taken])?;
+        Ok(())
+    }
+}
