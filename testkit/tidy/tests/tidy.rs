@@ -118,6 +118,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "testkit/storm",
         &["dauer", "dauer-audit", "dauer-core", "dauer-hub", "dauer-proto", "dauer-sim", "dauer-store"],
     ),
+    (
+        "testkit/power",
+        &[
+            "dauer",
+            "dauer-audit",
+            "dauer-core",
+            "dauer-hub",
+            "dauer-power-shim",
+            "dauer-replay",
+            "dauer-sim",
+            "dauer-sqlite",
+            "dauer-store",
+        ],
+    ),
+    ("testkit/power/shim", &[]),
 ];
 
 #[test]

@@ -1,0 +1,86 @@
+//! Disks that fail and disks that are full: typed answers, no half state, nothing acknowledged lost, and the store goes
+//! on when the fault is over. At the end the power is lost as well, with all that failed syncs have forsaken.
+
+use std::time::Instant;
+
+use dauer_sim::random::Random;
+
+use crate::error::Error;
+use crate::figures::Figures;
+use crate::file::Loss;
+use crate::told::Told;
+use crate::trial::{Setup, Trial};
+
+/// How many calls fail in a row: one, and so many that a second attempt meets the fault too.
+const FAILURES: [u64; 2] = [1, 4];
+
+/// How many calls find the disk full before there is room again.
+const FULL_FAILURES: u64 = 12;
+
+/// Faults at many points of the same work.
+#[derive(Debug, Clone)]
+pub struct FaultCampaign {
+    /// How children are run.
+    pub setup: Setup,
+    /// So many points for each kind of fault, spread evenly over the work.
+    pub points: u64,
+    /// What the losses are drawn from.
+    pub seed: u64,
+}
+
+impl FaultCampaign {
+    /// Runs all points of all kinds.
+    ///
+    /// # Errors
+    /// When there is no verdict; what is found is in the figures.
+    pub async fn run(&self) -> Result<Figures, Error> {
+        let began = Instant::now();
+        let whole = self.setup.child("watch", true)?;
+        if !whole.done {
+            return Err(Error::Child(format!("undisturbed, the child told at last {:?}", whole.told.last())));
+        }
+        let title = format!("failing disk, {:?}, {} points of each kind", self.setup.durability, self.points);
+        let mut figures = Figures { title, calls: whole.disk.calls, ..Figures::default() };
+        for plan in self.plans(&whole) {
+            let trial = self.setup.child(&plan, true)?;
+            figures.children += 1;
+            let failed: u64 = trial.disk.failed.values().sum();
+            figures.failed += failed;
+            figures.untouched += u64::from(failed == 0);
+            if !trial.done {
+                figures.add_wrong(format!("{plan}: the child has not done its work"));
+            }
+            for told in &trial.told {
+                let answer = match told {
+                    Told::Refused { call, how } => format!("{call} {how}"),
+                    Told::NotOpened(_) => "open refused".to_owned(),
+                    _ => continue,
+                };
+                *figures.refused.entry(answer).or_default() += 1;
+            }
+            for loss in [Loss::All, Loss::Some] {
+                let mut random = Random::stream(self.seed, figures.children);
+                let label = format!("{plan}, loss of {loss:?}");
+                self.setup.judge_loss(&label, &trial, (loss, &mut random), &mut figures).await?;
+            }
+        }
+        Ok(figures.took(began.elapsed()))
+    }
+
+    /// What the shim is told, for every child.
+    fn plans(&self, whole: &Trial) -> Vec<String> {
+        let spread = |all: u64| {
+            let points = self.points.min(all);
+            (1..=points).map(move |number| 1 + (number - 1) * all / points)
+        };
+        let mut plans = Vec::new();
+        for (number, from) in spread(whole.disk.syncs).enumerate() {
+            plans.push(format!("sync-fails={from}x{}", FAILURES[number % FAILURES.len()]));
+        }
+        for (number, from) in spread(whole.disk.writes).enumerate() {
+            plans.push(format!("write-fails={from}x{}", FAILURES[number % FAILURES.len()]));
+        }
+        plans.extend(spread(whole.disk.grown).map(|bytes| format!("full={bytes}x{FULL_FAILURES}")));
+        plans
+    }
+}
