@@ -133,6 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit/power/shim", &[]),
+    ("testkit/power/vfs", &[]),
 ];
 
 #[test]
