@@ -41,6 +41,9 @@ impl Campaign {
         let title = format!("power loss, {:?}, {} points", self.setup.durability, self.points);
         let mut figures = Figures { title, calls: whole.disk.calls, ..Figures::default() };
         for point in self.points_of(whole.disk.calls) {
+            if figures.is_hopeless() {
+                break;
+            }
             for (moment, losses) in
                 [("before", &[Loss::All, Loss::Some][..]), ("after", &[Loss::Some, Loss::Nothing])]
             {

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::Error;
 use crate::life::{END_MAX, purge, work};
 use crate::observed::{Honesty, Observed};
-use crate::programs::{LIVES, cases};
+use crate::programs::{Case, LIVES, cases};
 use crate::told::{Tell, Told, now};
 
 /// The pause before a store that did not open is opened again.
@@ -30,6 +30,12 @@ pub struct Child {
     /// Planted: tell of starts and commits before they are carried out.
     #[arg(long)]
     pub(crate) hasty: bool,
+    /// An earlier child has purged what is to be purged: it is not started again.
+    #[arg(long)]
+    pub(crate) purged: bool,
+    /// Do all work without closing the store between.
+    #[arg(long)]
+    pub(crate) one_life: bool,
     /// End with the store open, as if killed.
     #[arg(long)]
     pub(crate) leave_open: bool,
@@ -44,15 +50,19 @@ impl Child {
         let tell: Tell = Arc::new(|told: Told| told.say());
         let honesty = if self.hasty { Honesty::Hasty } else { Honesty::Honest };
         let durability = if self.normal { Durability::Normal } else { Durability::Full };
-        for life in 0..LIVES {
+        for life in if self.one_life { LIVES - 1..LIVES } else { 0..LIVES } {
             let Some(store) = open(&self.file, durability, &tell).await else { return Ok(()) };
             let inner = store.hub(HubName::default());
             let hub: Arc<dyn Manage> = Arc::new(Observed { inner, tell: Arc::clone(&tell), honesty });
-            for case in cases().iter().filter(|case| case.purged && case.life + 2 == life) {
+            let is_purged =
+                |case: &&Case| case.purged && case.life + 2 == life && (self.purged || !self.one_life);
+            for case in cases().iter().filter(is_purged) {
                 purge(&hub, case, &tell).await?;
                 restart_log(&self.file);
             }
-            let cases: Vec<_> = cases().into_iter().filter(|case| case.life == life).collect();
+            let is_now = |case: &Case| case.life == life || self.one_life;
+            let is_due = |case: &Case| is_now(case) && !(case.purged && self.purged);
+            let cases: Vec<_> = cases().into_iter().filter(is_due).collect();
             work(hub, &cases, &tell).await?;
             if life + 1 == LIVES {
                 tell(Told::Done);

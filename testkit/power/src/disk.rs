@@ -18,7 +18,7 @@ use dauer_sim::random::Random;
 use crate::error::Error;
 use crate::file::{File, Loss};
 use crate::record::{
-    CLOSED, CREATED, CUT, EMPTIED, FAILED, FOREIGN, Head, OPENED, SHARED_MEMORY, SYNC_FAILED, SYNCED,
+    BEGUN, CLOSED, CREATED, CUT, EMPTIED, FAILED, FOREIGN, Head, OPENED, SHARED_MEMORY, SYNC_FAILED, SYNCED,
     UNLINKED, WRITTEN,
 };
 
@@ -98,6 +98,7 @@ impl Disk {
                 self.calls += 1;
             }
             FAILED => *self.failed.entry(name()).or_default() += 1,
+            BEGUN => self.descriptors.clear(),
             FOREIGN => return Err(Error::Foreign(name())),
             _ => return Err(Error::Records("a record of an unknown kind")),
         }

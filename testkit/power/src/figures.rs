@@ -11,6 +11,9 @@ use crate::judge::Findings;
 /// How many findings are shown; the rest is counted.
 const SHOWN_MAX: usize = 10;
 
+/// After so many wrong things a run ends: it is red anyway, and what is stuck takes its time.
+const WRONG_MAX: u64 = 5;
+
 /// The figures of a run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figures {
@@ -75,6 +78,11 @@ impl Figures {
     pub(crate) fn took(mut self, time: Duration) -> Self {
         self.seconds = time.as_secs();
         self
+    }
+
+    /// Whether going on would show nothing new.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.wrong >= WRONG_MAX
     }
 
     /// Whether the run has shown anything at all.

@@ -43,6 +43,9 @@ enum Role {
         /// So many points for each kind of fault.
         #[arg(long, default_value_t = 100)]
         points: u64,
+        /// Kill those too who go on after a process that died with a failed sync: more than SQLite survives.
+        #[arg(long)]
+        heirs_die: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -108,9 +111,9 @@ fn main() -> ExitCode {
                 let campaign = Campaign { setup: setup.clone(), points, spread, seed: common.seed };
                 finish(&common, &setup, &campaign.run().await?)
             }
-            Role::Faults { points, common } => {
+            Role::Faults { points, heirs_die, common } => {
                 let setup = common.setup()?;
-                let campaign = FaultCampaign { setup: setup.clone(), points, seed: common.seed };
+                let campaign = FaultCampaign { setup: setup.clone(), points, seed: common.seed, heirs_die };
                 finish(&common, &setup, &campaign.run().await?)
             }
             Role::Child(child) => child.run().await.map(|()| true),

@@ -61,6 +61,10 @@ impl Setup {
         self.place.join("disk")
     }
 
+    fn log(&self) -> PathBuf {
+        self.place.join("records")
+    }
+
     /// The file of the store.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder().join("hub.db")
@@ -68,16 +72,26 @@ impl Setup {
 
     /// Runs a child on an empty disk, with that plan for the shim.
     pub(crate) fn child(&self, plan: &str, leave_open: bool) -> Result<Trial, Error> {
-        let (folder, log) = (self.folder(), self.place.join("records"));
-        for old in [&folder, &log] {
+        for old in [self.folder(), self.log()] {
             let removed = if old.is_dir() { std::fs::remove_dir_all(old) } else { std::fs::remove_file(old) };
             match removed {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
                 _ => {}
             }
         }
-        std::fs::create_dir_all(&folder)?;
-        let folder = folder.canonicalize()?;
+        std::fs::create_dir_all(self.folder())?;
+        self.run(Vec::new(), plan, &[("--leave-open", leave_open)])
+    }
+
+    /// Runs a child on the disk as the last one has left it, without a loss of power: it does all work in one life, and
+    /// ends with the store open. What the last one was told is given.
+    pub(crate) fn heir(&self, told: Vec<Told>, plan: &str) -> Result<Trial, Error> {
+        self.run(told, plan, &[("--one-life", true), ("--leave-open", true)])
+    }
+
+    fn run(&self, mut told: Vec<Told>, plan: &str, flags: &[(&str, bool)]) -> Result<Trial, Error> {
+        let purged = told.iter().any(|told| matches!(told, Told::Purging { .. }));
+        let (folder, log) = (self.folder().canonicalize()?, self.log());
         let mut command = Command::new(&self.program);
         command.arg("child").arg("--file").arg(folder.join("hub.db"));
         command.env("LD_PRELOAD", shim(&self.program)?);
@@ -85,12 +99,13 @@ impl Setup {
         for (flag, given) in [
             ("--normal", self.durability == Durability::Normal),
             ("--hasty", self.plant == Some(Plant::Hasty)),
-            ("--leave-open", leave_open),
+            ("--purged", purged),
         ] {
             command.args(given.then_some(flag));
         }
+        command.args(flags.iter().filter_map(|(flag, given)| given.then_some(flag)));
         let (status, text) = run(command)?;
-        let told = text.lines().map(serde_json::from_str).collect::<Result<Vec<Told>, _>>()?;
+        told.extend(text.lines().map(serde_json::from_str).collect::<Result<Vec<Told>, _>>()?);
         let records = std::fs::read(&log)?;
         let honest = Disk::play(&records, false)?;
         let differences = honest.differences(&folder)?;

@@ -74,7 +74,8 @@ fn with_normal_durability_a_power_loss_takes_acknowledged_work_and_never_the_fil
 fn disks_that_fail_or_are_full_are_told_take_nothing_and_heal() {
     let place = Place::new("faults");
     let setup = place.setup(Durability::Full, None);
-    let figures = run(FaultCampaign { setup, points: POINTS_FAULTS, seed: 7 }.run()).unwrap();
+    let figures =
+        run(FaultCampaign { setup, points: POINTS_FAULTS, seed: 7, heirs_die: false }.run()).unwrap();
     assert!(figures.is_clean(), "{figures}");
     assert!(figures.failed > 2 * POINTS_FAULTS, "hardly any call failed: {figures}");
     let answers = |how: &str| figures.refused.keys().any(|answer| answer.ends_with(how));

@@ -153,10 +153,12 @@ fn synced(fd: c_int, number: c_long) -> c_int {
     let Some(state) = guard.as_mut() else { return narrow(call()) };
     narrow(state.durable(|state| {
         state.syncs += 1;
-        if let Plan::SyncFails(from, failures) = state.plan
-            && state.syncs >= from
-            && state.failures < failures
-        {
+        let (from, failures) = match state.plan {
+            Plan::SyncFails(from, failures) => (from, failures),
+            Plan::SyncFailsDies(at) => (at, 1),
+            _ => (u64::MAX, 0),
+        };
+        if state.syncs >= from && state.failures < failures {
             state.record(SYNC_FAILED, fd, 0, &[]);
             return state.fail("sync", libc::EIO);
         }

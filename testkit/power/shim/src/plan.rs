@@ -6,6 +6,7 @@
 //! | `kill-before=K` | the process is killed before its K-th durable call |
 //! | `kill-after=K` | the process is killed when its K-th durable call is done, before it returns |
 //! | `sync-fails=NxM` | from the N-th sync on, M of them fail with EIO, and what they should have made durable is forsaken |
+//! | `sync-fails-dies=N` | the N-th sync fails in the same way, and the process is killed before its next durable call |
 //! | `write-fails=NxM` | from the N-th write on, M of them fail with EIO |
 //! | `full=BxM` | the files may grow by B bytes; beyond, M calls fail with ENOSPC, then there is room again |
 //!
@@ -22,6 +23,8 @@ pub(crate) enum Plan {
     KillAfter(u64),
     /// Syncs fail from the first on, so many.
     SyncFails(u64, u64),
+    /// That sync fails, and the process dies at its next durable call.
+    SyncFailsDies(u64),
     /// Writes fail from the first on, so many.
     WriteFails(u64, u64),
     /// After so many bytes, so many calls fail.
@@ -44,6 +47,7 @@ impl Plan {
             "kill-before" => Self::KillBefore(number()?),
             "kill-after" => Self::KillAfter(number()?),
             "sync-fails" => pair().map(|(from, count)| Self::SyncFails(from, count))?,
+            "sync-fails-dies" => Self::SyncFailsDies(number()?),
             "write-fails" => pair().map(|(from, count)| Self::WriteFails(from, count))?,
             "full" => pair().map(|(bytes, count)| Self::Full(bytes, count))?,
             _ => return None,

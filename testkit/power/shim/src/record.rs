@@ -32,6 +32,8 @@ pub(crate) const UNLINKED: u8 = 7;
 pub(crate) const FAILED: u8 = 8;
 /// A call that the model does not know: the payload is its name. The process has ended itself.
 pub(crate) const FOREIGN: u8 = 9;
+/// A process has begun: no descriptor is open.
+pub(crate) const BEGUN: u8 = 10;
 
 /// Flag of [`OPENED`]: the file was not there before.
 pub(crate) const CREATED: u64 = 1;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::plan::Plan;
-use crate::record::{FAILED, FOLDER, FOREIGN, Head, LOG, PLAN, SHARED_MEMORY};
+use crate::record::{BEGUN, FAILED, FOLDER, FOREIGN, Head, LOG, PLAN, SHARED_MEMORY};
 
 /// Descriptors beyond are not watched; a child has a few dozen.
 const DESCRIPTORS_MAX: usize = 4_096;
@@ -69,7 +69,8 @@ impl State {
     /// Carries out a durable call, unless this is where the process dies.
     pub(crate) fn durable(&mut self, call: impl FnOnce(&mut Self) -> i64) -> i64 {
         self.calls += 1;
-        if self.plan == Plan::KillBefore(self.calls) {
+        let has_failed = matches!(self.plan, Plan::SyncFailsDies(_)) && self.failures > 0;
+        if self.plan == Plan::KillBefore(self.calls) || has_failed {
             die();
         }
         let answer = call(self);
@@ -132,8 +133,9 @@ extern "C" fn begin() {
     let log = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, log.as_ptr(), flags, 0o600) };
     match c_int::try_from(log) {
         Ok(log) if log >= 0 => {
-            let none = State { folder, log, plan, calls: 0, syncs: 0, writes: 0, grown: 0, failures: 0 };
-            *state() = Some(none);
+            let begun = State { folder, log, plan, calls: 0, syncs: 0, writes: 0, grown: 0, failures: 0 };
+            begun.record(BEGUN, -1, 0, &[]);
+            *state() = Some(begun);
         }
         _ => exit(),
     }
