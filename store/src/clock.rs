@@ -10,6 +10,12 @@ use dauer_core::Timestamp;
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// A time that nobody sets: it has no beginning that means anything, and goes on as time passes. For how long
+    /// something takes, where [`Clock::now`] may leap because somebody has put it right.
+    fn steady(&self) -> Timestamp {
+        self.now()
+    }
 }
 
 /// A clock that stands still until it is moved: for tests and the simulator.
@@ -42,10 +48,17 @@ impl Clock for ManualClock {
 
 /// The computer's clock, which never goes backwards and never stands still: when the computer's is set back, this one
 /// goes on from where it was.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SystemClock {
+    began: Instant,
     /// What it last showed, and when that was.
     last: Mutex<Option<(Timestamp, Instant)>>,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { began: Instant::now(), last: Mutex::default() }
+    }
 }
 
 impl SystemClock {
@@ -76,6 +89,10 @@ impl Clock for SystemClock {
             *last = Some((flown, at));
         }
         flown
+    }
+
+    fn steady(&self) -> Timestamp {
+        Timestamp(i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
 }
 

@@ -40,9 +40,9 @@ impl Meta {
 pub(crate) struct Seen {
     version: i64,
     meta: Meta,
-    /// The time of the last transaction, and what the clock showed then.
+    /// The time of the last transaction, and what the steady clock showed then.
     time: Timestamp,
-    clock: Timestamp,
+    steady: Timestamp,
 }
 
 impl Seen {
@@ -52,11 +52,13 @@ impl Seen {
     }
 
     /// Goes on in time. The file's time never goes backwards, and never stands still either: when some clock was ahead
-    /// for a while, and is put back, time goes on from where it was at the pace of the clock. Otherwise nothing would be
-    /// due and no lease would end until the clocks have caught up.
-    fn go_on(&mut self, before: Option<Self>, clock: Timestamp) {
-        let flown = before.map_or(clock, |before| before.time.after(clock.since(before.clock)));
-        (self.time, self.clock) = (clock.max(flown).max(self.meta.latest), clock);
+    /// for a while, and is put back, time goes on from where it was as fast as time passes. Otherwise nothing would be
+    /// due and no lease would end until the clocks have caught up. How much has passed is told by the steady clock: one
+    /// that was behind and is put right leaps, and would take the file's time with it, and end everyone's lease.
+    fn go_on(&mut self, before: Option<Self>, clock: &dyn Clock) {
+        let (now, steady) = (clock.now(), clock.steady());
+        let flown = before.map_or(now, |before| before.time.after(steady.since(before.steady)));
+        (self.time, self.steady) = (now.max(flown).max(self.meta.latest), steady);
     }
 }
 
@@ -90,7 +92,7 @@ impl<'w> Transaction<'w> {
                 if seen.is_none_or(|before| before.version != now_seen.version) {
                     group.forget();
                 }
-                now_seen.go_on(*seen, clock.now());
+                now_seen.go_on(*seen, clock);
                 *seen = Some(now_seen);
                 let statements = Statements::default();
                 Ok(Self { db, statements, now: now_seen.time, group, limits, seen })
@@ -160,7 +162,7 @@ fn look(db: &Connection, before: Option<Seen>) -> Result<Seen, Refused> {
         Some(before) if before.version == version => Ok(before),
         _ => {
             let meta = Meta::read(db)?;
-            Ok(Seen { version, meta, time: meta.latest, clock: meta.latest })
+            Ok(Seen { version, meta, time: meta.latest, steady: meta.latest })
         }
     }
 }
