@@ -12,6 +12,9 @@ const FENCED: &str = "a turn was fenced";
 /// What the hub says when the result of an activity is not wanted any more.
 const DROPPED: &str = "the answer of an activity was dropped";
 
+/// What the hub says when a renewal is answered by what others have taken.
+const ROBBED: &str = "items were taken over";
+
 /// Everything heard, by whom.
 #[derive(Default)]
 pub(crate) struct Board {
@@ -27,10 +30,21 @@ struct State {
     /// Activities that a worker has begun and not finished.
     in_hand: BTreeMap<usize, BTreeSet<Point>>,
     logged: BTreeMap<String, u64>,
+    /// Of which instances the late work of a worker was refused.
+    refused: BTreeMap<(usize, String), Refusal>,
     living: BTreeMap<usize, Living>,
     longest_silence: Duration,
     longest_start: Duration,
     progressed: BTreeSet<usize>,
+}
+
+/// How late work was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The commit of its turn was fenced.
+    Fenced,
+    /// The answer of its activity was dropped.
+    Dropped,
 }
 
 /// A worker that is expected to be heard.
@@ -83,7 +97,15 @@ impl Board {
         let mut state = self.lock();
         match line.fact {
             Fact::Ready => return,
-            Fact::Logged(message) => {
+            Fact::Logged(message, instance) => {
+                let refusal = if message.starts_with(FENCED) {
+                    Some(Refusal::Fenced)
+                } else {
+                    message.starts_with(DROPPED).then_some(Refusal::Dropped)
+                };
+                if let Some((instance, refusal)) = instance.zip(refusal) {
+                    state.refused.insert((number, instance), refusal);
+                }
                 *state.logged.entry(message).or_default() += 1;
                 return;
             }
@@ -117,6 +139,18 @@ impl Board {
         self.lock().runner.get(instance).copied()
     }
 
+    /// The worker that has begun an activity of an instance and not finished it.
+    pub(crate) fn busy_with(&self, instance: &str) -> Option<usize> {
+        let state = self.lock();
+        let busy = |points: &BTreeSet<Point>| points.iter().any(|point| point.instance == instance);
+        state.in_hand.iter().find(|(_, points)| busy(points)).map(|(number, _)| *number)
+    }
+
+    /// Whether and how late work of a worker on an instance was refused.
+    pub(crate) fn refusal(&self, number: usize, instance: &str) -> Option<Refusal> {
+        self.lock().refused.get(&(number, instance.to_owned())).copied()
+    }
+
     /// How many activities a worker has begun and not finished.
     pub(crate) fn in_hand(&self, number: usize) -> usize {
         self.lock().in_hand.get(&number).map_or(0, BTreeSet::len)
@@ -125,6 +159,11 @@ impl Board {
     /// How many commits were fenced so far.
     pub(crate) fn fenced(&self) -> u64 {
         count(&self.lock().logged, FENCED)
+    }
+
+    /// How often a worker was told at a renewal that something was taken from it.
+    pub(crate) fn robbed(&self) -> u64 {
+        count(&self.lock().logged, ROBBED)
     }
 
     /// The sums of all that was heard.
@@ -170,6 +209,7 @@ mod tests {
         board.hear(0, line(Fact::Begun(point(1))));
         board.hear(0, line(Fact::Finished(point(0))));
         assert_eq!((board.in_hand(0), board.in_hand(1)), (1, 0));
+        assert_eq!((board.busy_with("i"), board.busy_with("j")), (Some(0), None));
         let sums = board.sums();
         assert_eq!((sums.turns, sums.turns_redone), (5, 2));
         assert_eq!((sums.activities, sums.activities_redone), (2, 0));
@@ -183,7 +223,9 @@ mod tests {
         assert_eq!(board.sums().progressed, 0, "nobody expected it");
         board.expect(7);
         assert!(!board.all_have_worked());
-        board.hear(7, line(Fact::Logged("a turn was fenced: by whom".into())));
+        assert_eq!(board.refusal(7, "i"), None);
+        board.hear(7, line(Fact::Logged("a turn was fenced: by whom".into(), Some("i".into()))));
+        assert_eq!((board.refusal(7, "i"), board.refusal(8, "i")), (Some(Refusal::Fenced), None));
         assert!(!board.all_have_worked(), "what it logs is no work");
         board.hear(7, line(Fact::Passed(point)));
         assert!(board.all_have_worked());

@@ -29,6 +29,9 @@ pub(crate) enum Error {
     /// The folder for the files could not be made.
     #[error("{0:?} could not be made; give another folder by --folder")]
     Folder(PathBuf, #[source] io::Error),
+    /// The library that moves clocks is not there.
+    #[error("{0:?} is not there; build dauer-storm-clock, or give the path of libfaketime by --faketime")]
+    NoLibrary(PathBuf),
     /// The call makes no sense.
     #[error("{0}")]
     Usage(&'static str),

@@ -4,18 +4,25 @@
 mod board;
 mod case;
 mod clients;
+mod clocks;
 mod error;
 mod figures;
+mod hands;
 mod held;
+mod locks;
 mod options;
 mod process;
 mod programs;
+#[path = "../clock/src/share.rs"]
+mod share;
+mod stage;
 mod storm;
 mod tamper;
 mod verify;
 mod voice;
 mod wake;
 mod worker;
+mod zombies;
 
 use std::error::Error as StdError;
 use std::io::Write as _;
@@ -24,11 +31,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use clocks::Clocks;
 use error::Error;
-use options::Options;
-use storm::{Aftermath, Storm};
+use options::{Common, Kills};
+use stage::Aftermath;
+use storm::Storm;
 use wake::Wake;
 use worker::Worker;
+use zombies::Zombies;
 
 /// Storms of processes over one file.
 #[derive(Parser)]
@@ -43,7 +53,16 @@ enum Role {
     /// Kill and stop workers until enough kills have hit a lease; then verify everything.
     ///
     /// Example: dauer-storm run --processes 3 --kills 100
-    Run(Options),
+    Run(Kills),
+    /// Stop workers in the middle of what they hold until others have taken over, and let them go on: what they do then
+    /// must be refused.
+    ///
+    /// Example: dauer-storm zombies --zombies 75
+    Zombies(Zombies),
+    /// Move the clocks of workers back and ahead while they run: no lease may be stolen from the living.
+    ///
+    /// Example: dauer-storm clocks --moves 60 --jumps 8
+    Clocks(Clocks),
     /// Measure how long a result takes from the process that wrote it to the one that waits for it.
     Wake(Wake),
     /// One worker, as the other roles start it.
@@ -62,7 +81,14 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match arguments.role {
-            Role::Run(options) => run(options).await,
+            Role::Run(options) => {
+                let common = options.common.clone();
+                storm(common, async |file| Storm::new(options, file)?.run().await).await
+            }
+            Role::Clocks(clocks) => storm(clocks.common.clone(), async |file| clocks.run(file).await).await,
+            Role::Zombies(zombies) => {
+                storm(zombies.common.clone(), async |file| zombies.run(file).await).await
+            }
             Role::Wake(wake) => wake.run().await,
             Role::Worker(worker) => worker.run().await.map(|()| true),
         }
@@ -75,10 +101,13 @@ fn main() -> ExitCode {
 }
 
 /// Makes a storm and prints its figures; whether its verdict is clean.
-async fn run(options: Options) -> Result<bool, Error> {
-    let folder = folder(options.folder.clone(), "storm")?;
-    let (json, keep) = (options.json, options.folder.is_some());
-    let Aftermath { figures, stuck } = Storm::new(options, folder.join("storm.db"))?.run().await?;
+async fn storm(
+    common: Common,
+    make: impl AsyncFnOnce(PathBuf) -> Result<Aftermath, Error>,
+) -> Result<bool, Error> {
+    let folder = folder(common.folder.clone(), "storm")?;
+    let (json, keep) = (common.json, common.folder.is_some());
+    let Aftermath { figures, stuck } = make(folder.join("storm.db")).await?;
     for line in &stuck {
         say(line, &mut std::io::stderr());
     }

@@ -48,6 +48,7 @@ impl Process {
         if worker.attempts_show {
             command.arg("--attempts-show");
         }
+        command.envs(worker.environment.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let ear = child.stdout.take().map(|output| {

@@ -26,8 +26,8 @@ pub(crate) enum Fact {
     Begun(Point),
     /// An activity has its result.
     Finished(Point),
-    /// The hub logged something.
-    Logged(String),
+    /// The hub logged something, perhaps about an instance.
+    Logged(String, Option<String>),
 }
 
 /// One fact with the time of the machine, which all processes share.
@@ -46,7 +46,10 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, point) = match &self.fact {
             Fact::Ready => return write!(f, "ready\t{}", self.nanos),
-            Fact::Logged(message) => return write!(f, "logged\t{}\t{message}", self.nanos),
+            Fact::Logged(message, instance) => {
+                let instance = instance.as_deref().unwrap_or_default();
+                return write!(f, "logged\t{}\t{message}\t{instance}", self.nanos);
+            }
             Fact::Passed(point) => ("passed", point),
             Fact::Begun(point) => ("begun", point),
             Fact::Finished(point) => ("finished", point),
@@ -70,7 +73,10 @@ impl Line {
             "passed" => Fact::Passed(point()?),
             "begun" => Fact::Begun(point()?),
             "finished" => Fact::Finished(point()?),
-            "logged" => Fact::Logged(parts.next()?.to_owned()),
+            "logged" => {
+                let message = parts.next()?.to_owned();
+                Fact::Logged(message, parts.next().filter(|name| !name.is_empty()).map(str::to_owned))
+            }
             _ => return None,
         };
         Some(Self { nanos, fact })
@@ -111,7 +117,8 @@ mod tests {
             Fact::Passed(point.clone()),
             Fact::Begun(point.clone()),
             Fact::Finished(point),
-            Fact::Logged("a turn was fenced".into()),
+            Fact::Logged("a turn was fenced".into(), Some("i 1".into())),
+            Fact::Logged("the session was renewed".into(), None),
         ];
         for fact in facts {
             let line = Line { nanos: 17, fact };

@@ -91,7 +91,8 @@ impl Wake {
             };
             let lease = dauer::HostOptions::default().lease;
             let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-            let worker = Worker { store: file.clone(), lease_ms, code, attempts_show: false };
+            let worker =
+                Worker { store: file.clone(), lease_ms, code, attempts_show: false, environment: Vec::new() };
             let heard = Arc::clone(&heard);
             let hear = move |line| heard.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             workers.push(Process::start(workers.len(), &worker, hear)?);

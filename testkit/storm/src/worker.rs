@@ -1,5 +1,6 @@
 //! The role of a worker: one host on the file, until its parent closes its standard input, or kills it.
 
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ pub(crate) struct Worker {
     /// A planted fault: activities give another value when they are tried again.
     #[arg(long)]
     pub(crate) attempts_show: bool,
+    /// What is in its environment beyond that of its parent.
+    #[arg(skip)]
+    pub(crate) environment: Vec<(&'static str, OsString)>,
 }
 
 impl Worker {
@@ -65,7 +69,7 @@ impl Worker {
     }
 }
 
-/// Hears what the hub logs and passes the messages on, without their fields.
+/// Hears what the hub logs and passes the messages on, with the instance they are about, and without all other fields.
 struct Ear;
 
 impl Subscriber for Ear {
@@ -82,9 +86,10 @@ impl Subscriber for Ear {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        say(Fact::Logged(message.0.replace(['\t', '\n'], " ")));
+        let mut heard = Message::default();
+        event.record(&mut heard);
+        let plain = |text: String| text.replace(['\t', '\n'], " ");
+        say(Fact::Logged(plain(heard.message), heard.instance.map(plain)));
     }
 
     fn enter(&self, _: &span::Id) {}
@@ -92,12 +97,18 @@ impl Subscriber for Ear {
     fn exit(&self, _: &span::Id) {}
 }
 
-struct Message(String);
+#[derive(Default)]
+struct Message {
+    message: String,
+    instance: Option<String>,
+}
 
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "instance" => self.instance = Some(format!("{value:?}")),
+            _ => {}
         }
     }
 }

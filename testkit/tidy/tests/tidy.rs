@@ -116,8 +116,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "testkit/storm",
-        &["dauer", "dauer-audit", "dauer-core", "dauer-hub", "dauer-proto", "dauer-sim", "dauer-store"],
+        &[
+            "dauer",
+            "dauer-audit",
+            "dauer-core",
+            "dauer-hub",
+            "dauer-proto",
+            "dauer-sim",
+            "dauer-store",
+            "dauer-storm-clock",
+        ],
     ),
+    ("testkit/storm/clock", &[]),
     (
         "testkit/power",
         &[

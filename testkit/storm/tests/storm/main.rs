@@ -1,6 +1,8 @@
 //! Storms, small, through the real binary. Their full size is 100 kills: `dauer-storm run --processes 8 --kills 100`.
 
+mod clocks;
 mod controls;
 mod storms;
 mod support;
 mod wake;
+mod zombies;
