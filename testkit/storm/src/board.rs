@@ -15,6 +15,9 @@ const DROPPED: &str = "the answer of an activity was dropped";
 /// What the hub says when a renewal is answered by what others have taken.
 const ROBBED: &str = "items were taken over";
 
+/// How the hub ends what it says when a store refuses and may not the next time.
+const AGAIN: &str = "trying again";
+
 /// Everything heard, by whom.
 #[derive(Default)]
 pub(crate) struct Board {
@@ -159,6 +162,13 @@ impl Board {
     /// How many commits were fenced so far.
     pub(crate) fn fenced(&self) -> u64 {
         count(&self.lock().logged, FENCED)
+    }
+
+    /// How often a worker was refused something and says that it tries again.
+    pub(crate) fn again(&self) -> u64 {
+        let state = self.lock();
+        let again = state.logged.iter().filter(|(message, _)| message.ends_with(AGAIN));
+        again.map(|(_, count)| count).sum()
     }
 
     /// How often a worker was told at a renewal that something was taken from it.

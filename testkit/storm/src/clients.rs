@@ -1,6 +1,8 @@
 //! The clients of a storm. They live in the parent, which is never killed: they start, raise, terminate and wait, and
 //! write down what they were told.
 
+use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,6 +12,8 @@ use dauer_audit::{Action, ClientJournal, Operation, Outcome};
 use dauer_core::send::{self, Caller};
 use dauer_sim::random::Random;
 use dauer_store::{Class, Create, Delivered, InstanceId, Message, Over, Refused, Reuse, Timestamp};
+
+use tokio::sync::{RwLock, RwLockWriteGuard, watch};
 
 use crate::case::{Case, ENOUGH, Program};
 use crate::programs::NUMBER;
@@ -28,12 +32,17 @@ pub(crate) struct Ended {
 
 /// All clients.
 pub(crate) struct Clients {
-    hub: Hub,
+    /// Where they ask. Whoever listens is told when it is another one.
+    hub: watch::Sender<Hub>,
+    /// Read by whoever is about to write.
+    calm: RwLock<()>,
     seed: u64,
     journal: Mutex<ClientJournal>,
     begun: Mutex<Vec<Case>>,
     ended: Mutex<Vec<Ended>>,
     complaints: Mutex<Vec<String>>,
+    /// What was refused and asked again, by what was said.
+    refusals: Mutex<BTreeMap<String, u64>>,
     drawn: AtomicU64,
     open: AtomicU64,
     feeding: AtomicBool,
@@ -48,12 +57,14 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Clients {
     pub(crate) fn new(hub: Hub, seed: u64) -> Arc<Self> {
         Arc::new(Self {
-            hub,
+            hub: watch::Sender::new(hub),
+            calm: RwLock::default(),
             seed,
             journal: Mutex::default(),
             begun: Mutex::default(),
             ended: Mutex::default(),
             complaints: Mutex::default(),
+            refusals: Mutex::default(),
             drawn: AtomicU64::new(0),
             open: AtomicU64::new(0),
             feeding: AtomicBool::new(true),
@@ -73,6 +84,20 @@ impl Clients {
         self.feeding.store(false, Ordering::Relaxed);
     }
 
+    /// Waits until nobody is about to write anything, and keeps it so.
+    pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
+        self.calm.write().await
+    }
+
+    /// From now on they ask there.
+    pub(crate) fn switch(&self, hub: Hub) {
+        self.hub.send_replace(hub);
+    }
+
+    fn hub(&self) -> Hub {
+        self.hub.borrow().clone()
+    }
+
     /// How many cases are not over yet.
     pub(crate) fn open(&self) -> u64 {
         self.open.load(Ordering::Relaxed)
@@ -81,6 +106,21 @@ impl Clients {
     /// How long no case has come to its end.
     pub(crate) fn since_last_end(&self) -> Duration {
         unpoisoned(&self.last_end).elapsed()
+    }
+
+    /// How many cases are over.
+    pub(crate) fn ended(&self) -> usize {
+        unpoisoned(&self.ended).len()
+    }
+
+    /// What was refused and asked again, by what was said.
+    pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
+        unpoisoned(&self.refusals).clone()
+    }
+
+    /// How often something was.
+    pub(crate) fn refused(&self) -> u64 {
+        unpoisoned(&self.refusals).values().sum()
     }
 
     /// What the clients were told.
@@ -143,9 +183,14 @@ impl Clients {
         let execution = begun.record.execution;
         loop {
             let create = Create { start: start.clone(), reuse: Reuse { replaceable: Vec::new() } };
-            match self.hub.manage().create(vec![create]).await.pop() {
+            let busy = self.calm.read().await;
+            let answer = self.hub().manage().create(vec![create]).await.pop();
+            drop(busy);
+            match answer {
                 Some(Ok(_)) => break,
-                Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => tokio::time::sleep(AGAIN).await,
+                Some(Err(refused @ (Refused::Unknown(_) | Refused::NotExecuted(_)))) => {
+                    self.again(&refused).await;
+                }
                 other => return self.complain(format!("{}: its start was answered by {other:?}", case.id)),
             }
         }
@@ -172,7 +217,10 @@ impl Clients {
 
     async fn deliver(&self, message: Message, action: fn(dauer_store::MessageId) -> Action) {
         loop {
-            match self.hub.manage().send(vec![message.clone()]).await.pop() {
+            let busy = self.calm.read().await;
+            let answer = self.hub().manage().send(vec![message.clone()]).await.pop();
+            drop(busy);
+            match answer {
                 Some(Ok(Delivered::Applied)) => return self.note(&message.to, action(message.id)),
                 // What was asked again because its outcome was unknown is there already.
                 Some(Ok(Delivered::Dropped(dauer_store::DropReason::Repeat))) => {
@@ -180,7 +228,9 @@ impl Clients {
                 }
                 // A race may be over before its event comes.
                 Some(Ok(Delivered::Dropped(dauer_store::DropReason::Ended))) => return,
-                Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => tokio::time::sleep(AGAIN).await,
+                Some(Err(refused @ (Refused::Unknown(_) | Refused::NotExecuted(_)))) => {
+                    self.again(&refused).await;
+                }
                 other => {
                     return self.complain(format!("{}: a message was answered by {other:?}", message.to));
                 }
@@ -188,14 +238,32 @@ impl Clients {
         }
     }
 
+    /// Counts what was refused, and waits a moment before it is asked again.
+    async fn again(&self, refused: &Refused) {
+        let mut text = refused.to_string();
+        let mut cause = refused.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        *unpoisoned(&self.refusals).entry(text).or_default() += 1;
+        tokio::time::sleep(AGAIN).await;
+    }
+
     /// Waits for the end, for ever: the storm says when it has taken too long.
     async fn wait(&self, case: Case) {
-        let client = self.hub.client();
+        let mut hub = self.hub.subscribe();
         let is_over = |record: &Record| {
             if case.is_waiting() { record.status == Status::Running } else { record.status.is_ended() }
         };
         loop {
-            match client.raw().wait(&case.id, WAIT_MAX, is_over).await {
+            let client = hub.borrow_and_update().client();
+            let answer = tokio::select! {
+                answer = client.raw().wait(&case.id, WAIT_MAX, is_over) => answer,
+                // The hub is another one now. These clients have it for as long as they live.
+                _ = hub.changed() => continue,
+            };
+            match answer {
                 Ok(record) => {
                     *unpoisoned(&self.last_end) = Instant::now();
                     if record.status.is_ended() {

@@ -11,6 +11,9 @@ pub(crate) enum Error {
     /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] dauer::OpenError),
+    /// The file could not be opened.
+    #[error(transparent)]
+    File(#[from] dauer_sqlite::OpenError),
     /// The store refused.
     #[error("the store refused")]
     Refused(#[from] Refused),
@@ -32,6 +35,9 @@ pub(crate) enum Error {
     /// The library that moves clocks is not there.
     #[error("{0:?} is not there; build dauer-storm-clock, or give the path of libfaketime by --faketime")]
     NoLibrary(PathBuf),
+    /// No disk could be made.
+    #[error("no small disk could be mounted at {0:?}; run this as root, or by `unshare -rm`")]
+    Mount(PathBuf, #[source] io::Error),
     /// The call makes no sense.
     #[error("{0}")]
     Usage(&'static str),

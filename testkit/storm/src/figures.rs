@@ -30,6 +30,8 @@ pub(crate) struct Tally {
     pub(crate) stops_blocking: u64,
     pub(crate) heal: Duration,
     pub(crate) duration: Duration,
+    /// What else was told, and how often.
+    pub(crate) told: BTreeMap<String, u64>,
     pub(crate) wrong: Vec<String>,
 }
 
@@ -177,7 +179,7 @@ impl Figures {
             longest_start_ms: sums.longest_start.as_millis(),
             silence_ms_max: options.silence_ms_max,
             heal_ms: tally.heal.as_millis(),
-            logged: sums.logged,
+            logged: sums.logged.into_iter().chain(tally.told).collect(),
             audit: report.findings().map(|(invariant, found)| (invariant.code(), audited(found))).collect(),
             audit_checked: report.checked(),
             audit_violations: report.violations().count() as u64,

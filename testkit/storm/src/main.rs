@@ -7,10 +7,14 @@ mod clients;
 mod clocks;
 mod error;
 mod figures;
+mod full;
 mod hands;
 mod held;
 mod locks;
+mod migrate;
+mod opener;
 mod options;
+mod prefix;
 mod process;
 mod programs;
 #[path = "../clock/src/share.rs"]
@@ -18,9 +22,11 @@ mod share;
 mod stage;
 mod storm;
 mod tamper;
+mod torn;
 mod verify;
 mod voice;
 mod wake;
+mod wal;
 mod worker;
 mod zombies;
 
@@ -33,9 +39,13 @@ use clap::{Parser, Subcommand};
 
 use clocks::Clocks;
 use error::Error;
+use full::Full;
+use migrate::Migrate;
+use opener::Opener;
 use options::{Common, Kills};
 use stage::Aftermath;
 use storm::Storm;
+use torn::Torn;
 use wake::Wake;
 use worker::Worker;
 use zombies::Zombies;
@@ -63,11 +73,26 @@ enum Role {
     ///
     /// Example: dauer-storm clocks --moves 60 --jumps 8
     Clocks(Clocks),
+    /// Kill all workers at once and tear the log they leave, again and again.
+    ///
+    /// Example: dauer-storm torn --tears 20 --cuts 5
+    Torn(Torn),
+    /// Fill the disk under the workers and free it again. Mounts a small disk of its own.
+    ///
+    /// Example: dauer-storm full --fills 10
+    Full(Full),
+    /// Open copies of golden files by several processes at once, and kill some of them.
+    ///
+    /// Example: dauer-storm migrate --rounds 100
+    Migrate(Migrate),
     /// Measure how long a result takes from the process that wrote it to the one that waits for it.
     Wake(Wake),
     /// One worker, as the other roles start it.
     #[command(hide = true)]
     Worker(Worker),
+    /// One process that opens a file, as the migrations start it.
+    #[command(hide = true)]
+    Opener(Opener),
 }
 
 /// The exit code when something was found or could not be done; 2 is clap's, for a call that makes no sense.
@@ -86,9 +111,13 @@ fn main() -> ExitCode {
                 storm(common, async |file| Storm::new(options, file)?.run().await).await
             }
             Role::Clocks(clocks) => storm(clocks.common.clone(), async |file| clocks.run(file).await).await,
+            Role::Torn(torn) => storm(torn.common.clone(), async |file| torn.run(file).await).await,
+            Role::Full(full) => storm(full.common.clone(), async |file| full.run(file).await).await,
             Role::Zombies(zombies) => {
                 storm(zombies.common.clone(), async |file| zombies.run(file).await).await
             }
+            Role::Migrate(migrate) => migrate.run().await,
+            Role::Opener(opener) => opener.run().map(|()| true),
             Role::Wake(wake) => wake.run().await,
             Role::Worker(worker) => worker.run().await.map(|()| true),
         }

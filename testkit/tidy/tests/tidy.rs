@@ -123,6 +123,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-hub",
             "dauer-proto",
             "dauer-sim",
+            "dauer-sqlite",
             "dauer-store",
             "dauer-storm-clock",
         ],

@@ -2,7 +2,10 @@
 
 mod clocks;
 mod controls;
+mod full;
+mod migrate;
 mod storms;
 mod support;
+mod torn;
 mod wake;
 mod zombies;

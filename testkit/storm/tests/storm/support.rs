@@ -51,12 +51,18 @@ impl Run {
 
 /// Runs `dauer-storm` with these arguments and `--json`.
 pub(crate) fn storm(arguments: &[&str]) -> Run {
+    storm_under(&[], arguments)
+}
+
+/// The same, run by another program.
+pub(crate) fn storm_under(program: &[&str], arguments: &[&str]) -> Run {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let name = format!("storm-{}-{number}", std::process::id());
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dauer-storm"));
-    let output = command.args(arguments).arg("--json").arg("--folder").arg(&folder).output().unwrap();
+    let words = [program, &[env!("CARGO_BIN_EXE_dauer-storm")], arguments].concat();
+    let mut command = Command::new(words[0]);
+    let output = command.args(&words[1..]).arg("--json").arg("--folder").arg(&folder).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let text = format!("{arguments:?}\n{out}\n{err}");
     let figures = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {text}"));
