@@ -33,6 +33,8 @@ struct State {
     /// Activities that a worker has begun and not finished.
     in_hand: BTreeMap<usize, BTreeSet<Point>>,
     logged: BTreeMap<String, u64>,
+    /// How often each worker was refused something and tries again.
+    again: BTreeMap<usize, u64>,
     /// Of which instances the late work of a worker was refused.
     refused: BTreeMap<(usize, String), Refusal>,
     living: BTreeMap<usize, Living>,
@@ -101,6 +103,9 @@ impl Board {
         match line.fact {
             Fact::Ready => return,
             Fact::Logged(message, instance) => {
+                if message.ends_with(AGAIN) {
+                    *state.again.entry(number).or_default() += 1;
+                }
                 let refusal = if message.starts_with(FENCED) {
                     Some(Refusal::Fenced)
                 } else {
@@ -166,9 +171,12 @@ impl Board {
 
     /// How often a worker was refused something and says that it tries again.
     pub(crate) fn again(&self) -> u64 {
-        let state = self.lock();
-        let again = state.logged.iter().filter(|(message, _)| message.ends_with(AGAIN));
-        again.map(|(_, count)| count).sum()
+        self.lock().again.values().sum()
+    }
+
+    /// How often that worker was.
+    pub(crate) fn again_by(&self, number: usize) -> u64 {
+        self.lock().again.get(&number).copied().unwrap_or_default()
     }
 
     /// How often a worker was told at a renewal that something was taken from it.

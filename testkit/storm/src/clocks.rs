@@ -50,9 +50,9 @@ pub(crate) struct Clocks {
     /// Move the clocks by this libfaketime instead of our own library.
     #[arg(long)]
     faketime: Option<PathBuf>,
-    /// A negative control: a jump of more than a lease among the moves that must not cost anything.
+    /// A negative control: jumps of more than a lease in the place of moves that must not cost anything.
     #[arg(long, hide = true)]
-    jump_among_moves: bool,
+    jumps_for_moves: bool,
 }
 
 /// The clocks, and what was done to them.
@@ -68,6 +68,7 @@ struct Moving {
     back: u64,
     ahead: u64,
     restarts: u64,
+    jumps: u64,
 }
 
 impl Clocks {
@@ -77,8 +78,18 @@ impl Clocks {
         let folder = file.parent().map(PathBuf::from).unwrap_or_default();
         let mut stage = Stage::new(self.common.clone().with_lease(LEASE), file)?;
         let (hands, ahead_at) = (Vec::new(), Instant::now());
-        let mut moving =
-            Moving { mover, folder, hands, top: 0, ahead_at, made: 0, back: 0, ahead: 0, restarts: 0 };
+        let mut moving = Moving {
+            mover,
+            folder,
+            hands,
+            top: 0,
+            ahead_at,
+            made: 0,
+            back: 0,
+            ahead: 0,
+            restarts: 0,
+            jumps: 0,
+        };
         for _ in 0..self.common.processes {
             let (process, hands) = moving.start(&mut stage, 0)?;
             stage.slots.push(process);
@@ -91,7 +102,7 @@ impl Clocks {
         }
         let (fenced, robbed) = (stage.board.fenced(), stage.board.robbed());
         for _ in 0..if stuck.is_empty() { self.jumps } else { 0 } {
-            moving.jump(&mut stage)?;
+            moving.jump(&mut stage).await?;
             stage.look_after_workers()?;
             // Until everyone has renewed, and what was taken has been told.
             tokio::time::sleep(stage.lease()).await;
@@ -132,10 +143,10 @@ impl Clocks {
     ) -> Result<(u64, Vec<String>), Error> {
         let lost = |stage: &Stage| stage.board.fenced() + stage.board.robbed();
         let before = lost(stage);
-        for number in 0..moves {
+        for _ in 0..moves {
             stage.look_after_workers()?;
             match stage.random.below(4) {
-                _ if self.jump_among_moves && number == 0 => moving.jump(stage)?,
+                _ if self.jumps_for_moves => moving.jump(stage).await?,
                 0 if moving.ahead_at.elapsed() > stage.lease() / 2 => moving.little_ahead(stage)?,
                 1 => moving.restart(stage).await?,
                 _ => moving.back(stage)?,
@@ -184,16 +195,34 @@ impl Moving {
         self.raise(stage, stage.lease() / AHEAD_PART)
     }
 
-    fn jump(&mut self, stage: &mut Stage) -> Result<(), Error> {
-        let leases = stage.random.between(2, JUMP_LEASES);
-        self.raise(stage, stage.lease() * u32::try_from(leases).unwrap_or(1))
+    /// Every other time it is a new worker that begins with such a clock: its session is the only one that has not
+    /// expired then.
+    async fn jump(&mut self, stage: &mut Stage) -> Result<(), Error> {
+        let leases = u32::try_from(stage.random.between(2, JUMP_LEASES)).unwrap_or(1);
+        self.jumps += 1;
+        if self.jumps.is_multiple_of(2) {
+            return self.raise(stage, stage.lease() * leases);
+        }
+        self.top += i64::try_from((stage.lease() * leases).as_millis()).unwrap_or_default();
+        self.ahead_at = Instant::now();
+        self.replace(stage, self.top).await.map(|_| ())
     }
 
     /// Another worker in the place of one that ends as it should, with a clock that is behind; once it works, its
     /// clock is put right, or nearer to it.
     async fn restart(&mut self, stage: &mut Stage) -> Result<(), Error> {
         let behind = i64::try_from(stage.random.between(1, BACK_MILLIS)).unwrap_or_default();
-        let offset = self.top - behind;
+        let slot = self.replace(stage, self.top - behind).await?;
+        self.restarts += 1;
+        while !stage.board.all_have_worked() && !stage.is_stuck() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let left = if stage.random.chance(5_000) { 0 } else { behind / 2 };
+        self.hands[slot].set(self.top - left)
+    }
+
+    /// Another worker in the place of one that ends as it should, with that clock. Which slot it has.
+    async fn replace(&mut self, stage: &mut Stage, offset: i64) -> Result<usize, Error> {
         let slot = stage.random.index(stage.slots.len());
         let (fresh, hands) = self.start(stage, offset)?;
         let old = std::mem::replace(&mut stage.slots[slot], fresh);
@@ -207,12 +236,7 @@ impl Moving {
         }
         self.hands[slot] = hands;
         stage.tally.restarts += 1;
-        self.restarts += 1;
-        while !stage.board.all_have_worked() && !stage.is_stuck() {
-            tokio::time::sleep(LOOK).await;
-        }
-        let left = if stage.random.chance(5_000) { 0 } else { behind / 2 };
-        self.hands[slot].set(self.top - left)
+        Ok(slot)
     }
 }
 

@@ -32,8 +32,8 @@ pub(crate) enum Error {
     /// The folder for the files could not be made.
     #[error("{0:?} could not be made; give another folder by --folder")]
     Folder(PathBuf, #[source] io::Error),
-    /// The library that moves clocks is not there.
-    #[error("{0:?} is not there; build dauer-storm-clock, or give the path of libfaketime by --faketime")]
+    /// A library to be preloaded is not there.
+    #[error("{0:?} is not there; build dauer-storm with Cargo, which builds it too, or give the right path")]
     NoLibrary(PathBuf),
     /// No disk could be made.
     #[error("no small disk could be mounted at {0:?}; run this as root, or by `unshare -rm`")]

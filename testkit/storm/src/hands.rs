@@ -1,9 +1,10 @@
 //! The hands of a worker's clock, in the hands of its parent.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::Error;
+use crate::preload::library;
 use crate::share::FILE;
 
 /// The name of the library that Cargo builds.
@@ -24,12 +25,7 @@ impl Mover {
         if let Some(path) = faketime {
             return if path.is_file() { Ok(Self::Faketime(path)) } else { Err(Error::NoLibrary(path)) };
         }
-        let program = std::env::current_exe()?;
-        let folder = program.parent().unwrap_or(Path::new("."));
-        // Where Cargo builds it as a part of something else comes first: that is the newest.
-        let places = [folder.join("deps").join(LIBRARY), folder.join(LIBRARY)];
-        let found = places.iter().find(|place| place.is_file()).cloned();
-        found.map(Self::Own).ok_or_else(|| Error::NoLibrary(folder.join("deps").join(LIBRARY)))
+        library(LIBRARY).map(Self::Own)
     }
 }
 

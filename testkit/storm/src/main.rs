@@ -6,6 +6,7 @@ mod case;
 mod clients;
 mod clocks;
 mod error;
+mod failing;
 mod figures;
 mod full;
 mod hands;
@@ -15,8 +16,12 @@ mod migrate;
 mod opener;
 mod options;
 mod prefix;
+mod preload;
 mod process;
 mod programs;
+#[path = "../../power/shim/src/record.rs"]
+#[allow(dead_code)] // Only the names of variables are used here; the records are for testkit/power.
+mod record;
 #[path = "../clock/src/share.rs"]
 mod share;
 mod stage;
@@ -39,6 +44,7 @@ use clap::{Parser, Subcommand};
 
 use clocks::Clocks;
 use error::Error;
+use failing::Failing;
 use full::Full;
 use migrate::Migrate;
 use opener::Opener;
@@ -81,6 +87,10 @@ enum Role {
     ///
     /// Example: dauer-storm full --fills 10
     Full(Full),
+    /// Have syncs and writes fail under workers, and kill them at exact system calls.
+    ///
+    /// Example: dauer-storm failing --faults 60
+    Failing(Failing),
     /// Open copies of golden files by several processes at once, and kill some of them.
     ///
     /// Example: dauer-storm migrate --rounds 100
@@ -113,6 +123,9 @@ fn main() -> ExitCode {
             Role::Clocks(clocks) => storm(clocks.common.clone(), async |file| clocks.run(file).await).await,
             Role::Torn(torn) => storm(torn.common.clone(), async |file| torn.run(file).await).await,
             Role::Full(full) => storm(full.common.clone(), async |file| full.run(file).await).await,
+            Role::Failing(failing) => {
+                storm(failing.common.clone(), async |file| failing.run(file).await).await
+            }
             Role::Zombies(zombies) => {
                 storm(zombies.common.clone(), async |file| zombies.run(file).await).await
             }

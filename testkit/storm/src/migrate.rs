@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::opener::Opening;
+use crate::preload::failing_disk;
 use crate::verify;
 use crate::{folder, say, tidy_up};
 
@@ -27,6 +28,9 @@ const WRITTEN_AT: Timestamp = Timestamp(1_700_000_000_000);
 
 /// Kills come within this part more than the longest undisturbed opening took: some find it open already.
 const LATE: f64 = 1.2;
+
+/// Changes that the opening of a golden file is sure not to need.
+const POINTS_MAX: u64 = 2_000;
 
 /// The undisturbed openings of each file that tell how long one takes.
 const CALM_ROUNDS: u64 = 2;
@@ -40,6 +44,9 @@ pub(crate) struct Migrate {
     /// Copies of each golden file.
     #[arg(long, default_value_t = 50)]
     rounds: u64,
+    /// Kill also one that opens a copy alone, before each change that it makes to a file.
+    #[arg(long)]
+    points: bool,
     /// Decides who is killed, and when.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -64,6 +71,9 @@ struct Figures {
     seed: u64,
     /// The format of new files.
     current_format: i64,
+    /// Changes of a file before which a process was killed that opened one alone, and those of them before it was open.
+    points: u64,
+    points_before_open: u64,
     /// Copies by golden file.
     copies: BTreeMap<String, u64>,
     openings: u64,
@@ -102,6 +112,7 @@ impl Migrate {
         let (processes, seed, current_format) = (self.processes, self.seed, format_of(&fresh)?);
         let mut figures = Figures { processes, seed, current_format, ..Figures::default() };
         for golden in self.goldens()? {
+            self.every_point(&golden, &folder, &mut figures).await?;
             let mut longest = Duration::ZERO;
             for round in 0..CALM_ROUNDS + self.rounds {
                 let mut random = Random::stream(self.seed, figures.copies.values().sum());
@@ -155,7 +166,7 @@ impl Migrate {
     ) -> Result<Duration, Error> {
         let before = format_of(file)?;
         let mut openings =
-            (0..self.processes).map(|_| Opening::start(file)).collect::<Result<Vec<_>, _>>()?;
+            (0..self.processes).map(|_| Opening::start(file, &[])).collect::<Result<Vec<_>, _>>()?;
         // Sometimes all of them, so that nobody is left to finish.
         let all = random.chance(3_000);
         let mut doomed: Vec<(Duration, usize)> = Vec::new();
@@ -197,6 +208,36 @@ impl Migrate {
             *(if old { &mut figures.left_old } else { &mut figures.left_current }) += 1;
         }
         Ok(longest)
+    }
+
+    /// Kills a process that opens a copy, alone, before each of the system calls that change a file, up to the first
+    /// that it does not come to.
+    async fn every_point(&self, golden: &Golden, folder: &Path, figures: &mut Figures) -> Result<(), Error> {
+        for point in 1..=if self.points { POINTS_MAX } else { 0 } {
+            let (place, log) = (folder.join("point"), folder.join("records"));
+            std::fs::create_dir_all(&place)?;
+            // As the library sees it.
+            let file = place.canonicalize()?.join("hub.db");
+            std::fs::copy(&golden.file, &file)?;
+            let environment = failing_disk(&place, &log, &format!("kill-before={point}"))?;
+            let mut opening = Opening::start(&file, &environment)?;
+            opening.go()?;
+            let (opened, status) = opening.end()?;
+            let wrong = self.judge(golden, &file, figures).await?;
+            let label = format!("{}, killed before change {point}", golden.name);
+            figures.wrong.extend(wrong.into_iter().map(|what| format!("{label}: {what}")));
+            std::fs::remove_dir_all(&place)?;
+            std::fs::remove_file(&log)?;
+            if status.success() {
+                return Ok(());
+            }
+            figures.points += 1;
+            figures.points_before_open += u64::from(opened.is_none());
+        }
+        if self.points {
+            figures.wrong.push(format!("{}: it was not open after {POINTS_MAX} changes", golden.name));
+        }
+        Ok(())
     }
 
     /// What is wrong with a file after that: it opens, is whole, and has all that its text says.
@@ -290,6 +331,10 @@ fn table(figures: &Figures) -> String {
     let mut row = |name: &str, value: String| text += &format!("{name:<46} {value}\n");
     row("processes, seed", format!("{}, {}", figures.processes, figures.seed));
     row("current format", figures.current_format.to_string());
+    row(
+        "killed before each change, of them not yet open",
+        format!("{}, {}", figures.points, figures.points_before_open),
+    );
     row("copies", format!("{:?}", figures.copies));
     row("openings", figures.openings.to_string());
     row("kills, of them while opening", format!("{}, {}", figures.kills, figures.kills_while_opening));

@@ -1,5 +1,6 @@
 //! A process that opens a file when it is told to, and says when it has.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -46,9 +47,10 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// Starts it and waits until it can be told.
-    pub(crate) fn start(file: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(file: &Path, environment: &[(&'static str, OsString)]) -> Result<Self, Error> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("opener").arg("--store").arg(file);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let mut output = child.stdout.take().map(BufReader::new);

@@ -121,6 +121,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-audit",
             "dauer-core",
             "dauer-hub",
+            "dauer-power-shim",
             "dauer-proto",
             "dauer-sim",
             "dauer-sqlite",

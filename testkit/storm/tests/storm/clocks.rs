@@ -22,7 +22,7 @@ fn clocks_that_are_wrong_or_put_right_cost_nobody_a_lease() {
 
 #[test]
 fn a_jump_that_costs_leases_is_seen() {
-    let run = clocks(&["--jump-among-moves"]);
+    let run = clocks(&["--jumps-for-moves"]);
     assert!(!run.clean && run.wrong().is_empty(), "{}", run.text);
     assert_eq!(run.figures["verdict"], "RED: a lease was stolen from the living");
     assert!(run.number("leases_stolen_by_these") > 0, "{}", run.text);

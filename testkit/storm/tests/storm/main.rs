@@ -2,6 +2,7 @@
 
 mod clocks;
 mod controls;
+mod failing;
 mod full;
 mod migrate;
 mod storms;
