@@ -24,6 +24,7 @@ fn clocks_that_are_wrong_or_put_right_cost_nobody_a_lease() {
 fn a_jump_that_costs_leases_is_seen() {
     let run = clocks(&["--jumps-for-moves"]);
     assert!(!run.clean && run.wrong().is_empty(), "{}", run.text);
-    assert_eq!(run.figures["verdict"], "RED: a lease was stolen from the living");
+    let verdict = run.figures["verdict"].as_str().unwrap_or_default();
+    assert!(verdict.contains("a lease was stolen from the living"), "{}", run.text);
     assert!(run.number("leases_stolen_by_these") > 0, "{}", run.text);
 }
