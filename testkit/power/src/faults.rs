@@ -31,7 +31,7 @@ pub struct FaultCampaign {
     pub points: u64,
     /// What the losses are drawn from.
     pub seed: u64,
-    /// Whether the heir of a process that died with a failed sync dies too, perhaps while it moves the log into the file.
+    /// Only this: whether the heir of a process that died with a failed sync dies too, perhaps while it moves the log into the file.
     /// That is more than SQLite survives: it takes the log that it finds for durable, and the failed sync has made it not
     /// so. A run then shows a damaged file now and then.
     pub heirs_die: bool,
@@ -59,7 +59,7 @@ impl FaultCampaign {
             let failed: u64 = trial.disk.failed.values().sum();
             figures.failed += failed;
             figures.untouched += u64::from(failed == 0);
-            if !trial.done && !(trial.killed && self.heirs_die) {
+            if !(trial.done || trial.killed && self.heirs_die) {
                 figures.add_wrong(format!("{plan}: the child has not done its work"));
             }
             for told in &trial.told {
@@ -86,7 +86,8 @@ impl FaultCampaign {
             (false, _) => Ok(trial),
             (true, false) => self.setup.heir(trial.told, "watch"),
             (true, true) => {
-                let calls = HEIR_CALLS.start + HEIR_STEP * number % (HEIR_CALLS.end - HEIR_CALLS.start);
+                let calls =
+                    HEIR_CALLS.start + HEIR_STEP * (number + self.seed) % (HEIR_CALLS.end - HEIR_CALLS.start);
                 self.setup.heir(trial.told, &format!("kill-before={calls}"))
             }
         }
@@ -98,6 +99,10 @@ impl FaultCampaign {
             let points = self.points.min(all);
             (1..=points).map(move |number| 1 + (number - 1) * all / points)
         };
+        if self.heirs_die {
+            let at = |number| 1 + number % whole.disk.syncs;
+            return (0..self.points).map(|number| format!("sync-fails-dies={}", at(number))).collect();
+        }
         let mut plans = Vec::new();
         for (number, from) in spread(whole.disk.syncs).enumerate() {
             plans.push(format!("sync-fails={from}x{}", FAILURES[number % FAILURES.len()]));
