@@ -168,7 +168,7 @@ impl Work for ObservedWork {
         refused(&self.tell, "load_history", self.inner.load_history(fence, from, max_bytes).await)
     }
 
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         if self.honesty == Honesty::Hasty {
             for checkpoint in &batch {
                 let (revision, now) = (checkpoint.fence.revision.next(), dauer_store::Timestamp::default());

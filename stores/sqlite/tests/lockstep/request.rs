@@ -143,7 +143,7 @@ impl Side {
                 (reply.parts, reply.tasks) = (vec![told], tasks);
             }
             Request::Commit(id, batch) => {
-                let answers = self.session(id).commit_turns(batch).await;
+                let answers = self.session(id).commit_turns(batch.into_iter().map(Arc::new).collect()).await;
                 reply.parts = answers.iter().map(part).collect();
                 reply.tasks = answers.into_iter().flatten().flat_map(|committed| committed.taken).collect();
             }
