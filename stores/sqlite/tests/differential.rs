@@ -59,6 +59,7 @@ struct Both {
     next: u128,
     committed: usize,
     fused: usize,
+    amended: usize,
 }
 
 /// Whether both answered the same, in any order; causes are the store's own.
@@ -170,6 +171,17 @@ impl Both {
                 let memory = self.memory.purge(purge.clone()).await;
                 same("purge", vec![memory], vec![self.sqlite.purge(purge).await]);
             }
+            3 => {
+                // Over the head of whoever holds it.
+                let held: Vec<&ClaimedTurn> = self.sessions.iter().flat_map(|pair| &pair.turns).collect();
+                if !held.is_empty() {
+                    let mut change = step(held[self.random.below(held.len() as u64) as usize]);
+                    change.consumed.clear();
+                    let memory = self.memory.amend(change.clone()).await;
+                    self.amended += usize::from(memory.is_ok());
+                    same("amend", vec![memory], vec![self.sqlite.amend(change).await]);
+                }
+            }
             5 => self.clock.advance(Duration::from_secs(self.random.below(20))),
             6 => {
                 let pair = self.sessions.remove(0);
@@ -267,8 +279,8 @@ fn memory_held(seed: u64) -> Memory {
     }
 }
 
-/// Answers how many turns were committed, and with how many results.
-async fn random_calls(seed: u64, folder: &Folder) -> (usize, usize) {
+/// Answers how many turns were committed, with how many results, and how many were changed from outside.
+async fn random_calls(seed: u64, folder: &Folder) -> [usize; 3] {
     let clock = clock();
     let memory_held = memory_held(seed);
     let sqlite =
@@ -285,6 +297,7 @@ async fn random_calls(seed: u64, folder: &Folder) -> (usize, usize) {
         next: 0,
         committed: 0,
         fused: 0,
+        amended: 0,
     };
     for _ in 0..3 {
         both.attach().await;
@@ -299,24 +312,27 @@ async fn random_calls(seed: u64, folder: &Folder) -> (usize, usize) {
             7 | 8 => both.client_call(5).await,
             9 => both.client_call(6).await,
             10 => both.client_call(7).await,
-            11..17 => both.session_call(0).await,
+            11 => both.client_call(3).await,
+            12..17 => both.session_call(0).await,
             17..23 => both.session_call(1).await,
             call => both.session_call((call - 23) % 4 + 3).await,
         }
         both.compare().await;
     }
-    (both.committed, both.fused)
+    [both.committed, both.fused, both.amended]
 }
 
 #[test]
 fn both_stores_answer_and_hold_the_same() {
-    let (mut committed, mut fused) = (0, 0);
+    let mut all = [0; 3];
     for seed in 1..=RUNS {
         // The name of the thread tells the seed when it fails.
         let named = std::thread::Builder::new().name(format!("seed {seed}"));
         let done = named.spawn(move || run(random_calls(seed, &Folder::new()))).unwrap().join();
         let done = done.expect("the thread has told what differs");
-        (committed, fused) = (committed + done.0, fused + done.1);
+        all.iter_mut().zip(done).for_each(|(sum, one)| *sum += one);
     }
-    assert!(committed > 250 && fused > 50, "{committed} commits with {fused} results: too little");
+    let [committed, fused, amended] = all;
+    let enough = committed > 250 && fused > 50 && amended > 20;
+    assert!(enough, "{committed} commits with {fused} results, {amended} amended: too little");
 }

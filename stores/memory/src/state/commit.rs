@@ -182,6 +182,10 @@ impl State {
                     let first = instance.history_len();
                     instance.push_history(stored(first, batch));
                 }
+                // A message waits once: named anew, it stands where it is named.
+                for message in &prologue {
+                    instance.take(message.id);
+                }
                 // What the turn did not name of the old prologue stays, behind the new one: an event that was carried
                 // over before a suspend, say, is carried on.
                 let left = std::mem::replace(&mut instance.prologue, prologue);

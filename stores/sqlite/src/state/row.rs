@@ -229,7 +229,6 @@ impl Scope<'_, '_> {
 
     /// Takes an instance from whoever holds it; its host is told at the next renewal. The caller stores the instance.
     pub(super) fn take_from_holder(&mut self, instance: &mut Instance) -> Outcome<()> {
-        self.put_out(instance)?;
         let Some(held) = instance.holder.take() else { return Ok(()) };
         self.tell_lost(held.session, &write_item(&Item::Turn(instance.fence())))?;
         self.run("UPDATE instances SET holder = NULL, grip = 0 WHERE key = ?1", [instance.key])?;
