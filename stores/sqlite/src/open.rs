@@ -1,7 +1,7 @@
 //! Opening and creating the file: safe when several processes do it at once.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -153,7 +153,35 @@ enum Content {
 fn look(path: &Path) -> Result<(Connection, Content), OpenError> {
     let connection = plain(path).map_err(|error| sqlite_failure(path, error))?;
     let content = content(path, &connection)?;
+    make_log_durable(path, &connection).map_err(|source| failure(path, source))?;
     Ok((connection, content))
+}
+
+/// Makes the log durable that a dead process may have left, before anything of it gets into the file. After a sync that
+/// failed the system takes what it could not write for written: it is still read, but no further sync writes it. SQLite
+/// believes what it reads, moves it into the file, and a loss of power meanwhile would leave half of it there and no log.
+/// Written again, it is durable.
+fn make_log_durable(path: &Path, connection: &Connection) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    let mut log = match OpenOptions::new().read(true).write(true).open(PathBuf::from(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        log => log?,
+    };
+    // So that nobody writes to the log meanwhile. Somebody who does is alive, and with them what the log's end is; SQLite
+    // has no locks on the log itself that closing it could release.
+    if connection.execute_batch("BEGIN IMMEDIATE").is_err() {
+        return Ok(());
+    }
+    let mut content = Vec::new();
+    let written = log
+        .read_to_end(&mut content)
+        .and_then(|_| log.seek(SeekFrom::Start(0)))
+        .and_then(|_| log.write_all(&content))
+        .and_then(|()| log.sync_data());
+    // What was not begun need not be ended; the connection is not used for anything that would mind.
+    let _ = connection.execute_batch("ROLLBACK");
+    written
 }
 
 /// Whether a file is empty or ours; everything else is refused.

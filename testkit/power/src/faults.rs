@@ -31,9 +31,9 @@ pub struct FaultCampaign {
     pub points: u64,
     /// What the losses are drawn from.
     pub seed: u64,
-    /// Only this: whether the heir of a process that died with a failed sync dies too, perhaps while it moves the log into the file.
-    /// That is more than SQLite survives: it takes the log that it finds for durable, and the failed sync has made it not
-    /// so. A run then shows a damaged file now and then.
+    /// Only this: whether the heir of a process that died with a failed sync dies too, perhaps while it moves the log into
+    /// the file. SQLite alone does not survive that: it takes the log that it finds for durable, and the failed sync has
+    /// made it not so. The store does, because it writes the log again before SQLite may believe it.
     pub heirs_die: bool,
 }
 

@@ -43,7 +43,7 @@ enum Role {
         /// So many points for each kind of fault.
         #[arg(long, default_value_t = 100)]
         points: u64,
-        /// Only this: kill those too who go on after a process that died with a failed sync: more than SQLite survives.
+        /// Only this: kill those too who go on after a process that died with a failed sync.
         #[arg(long)]
         heirs_die: bool,
         #[command(flatten)]

@@ -15,6 +15,9 @@ const POINTS_SPREAD: u64 = 16;
 /// For each kind of fault.
 const POINTS_FAULTS: u64 = 7;
 
+/// For the heirs of processes that died with a failed sync: some of them die while they move the log into the file.
+const POINTS_HEIRS: u64 = 45;
+
 /// For the planted faults, which every run of a few points must find.
 const POINTS_PLANTED: u64 = 6;
 
@@ -80,6 +83,14 @@ fn disks_that_fail_or_are_full_are_told_take_nothing_and_heal() {
     assert!(figures.failed > 2 * POINTS_FAULTS, "hardly any call failed: {figures}");
     let answers = |how: &str| figures.refused.keys().any(|answer| answer.ends_with(how));
     assert!(answers("unknown") && answers("refused"), "the faults were not felt: {figures}");
+}
+
+#[test]
+fn a_log_that_a_failed_sync_has_left_is_made_durable_before_it_is_believed() {
+    let place = Place::new("heirs");
+    let setup = place.setup(Durability::Full, None);
+    let figures = run(FaultCampaign { setup, points: POINTS_HEIRS, seed: 1, heirs_die: true }.run()).unwrap();
+    assert!(figures.is_clean(), "{figures}");
 }
 
 #[test]
