@@ -173,15 +173,29 @@ fn make_log_durable(path: &Path, connection: &Connection) -> io::Result<()> {
     if connection.execute_batch("BEGIN IMMEDIATE").is_err() {
         return Ok(());
     }
-    let mut content = Vec::new();
-    let written = log
-        .read_to_end(&mut content)
-        .and_then(|_| log.seek(SeekFrom::Start(0)))
-        .and_then(|_| log.write_all(&content))
-        .and_then(|()| log.sync_data());
+    let written = write_again(&mut log);
     // What was not begun need not be ended; the connection is not used for anything that would mind.
     let _ = connection.execute_batch("ROLLBACK");
     written
+}
+
+/// Bytes of the log that are held at a time: it may be large when somebody reads for long.
+const LOG_PART_BYTES: usize = 1 << 20;
+
+/// Writes the content of a file over itself, and makes it durable.
+fn write_again(file: &mut File) -> io::Result<()> {
+    let mut part = vec![0; LOG_PART_BYTES];
+    let mut position = 0;
+    loop {
+        file.seek(SeekFrom::Start(position))?;
+        let count = file.read(&mut part)?;
+        if count == 0 {
+            return file.sync_data();
+        }
+        file.seek(SeekFrom::Start(position))?;
+        file.write_all(&part[..count])?;
+        position += count as u64;
+    }
 }
 
 /// Whether a file is empty or ours; everything else is refused.
