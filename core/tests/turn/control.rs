@@ -1,8 +1,8 @@
 //! Behaviours 30, 31 and 34: suspend, resume, terminate; and what a turn that was given back leaves behind.
 
-use dauer_core::Timestamp;
-use dauer_core::model::{Hold, Over, Status};
+use dauer_core::model::{Hold, Message, Over, Status};
 use dauer_core::send::StartRequest;
+use dauer_core::{MessageId, Timestamp};
 
 use crate::support::make::*;
 use crate::support::{Run, assert_text, id};
@@ -195,6 +195,15 @@ fn a_start_over_a_scheduled_one_is_refused_or_takes_its_place() {
     run.turn([completed(1, "")]);
     run.at(9_000);
     assert!(run.claim().is_empty(), "nor does the suspend that was for it");
+}
+
+/// The start of the same run under another id, as after a continue-as-new, must not begin it before its time.
+#[test]
+fn a_second_start_of_a_scheduled_run_is_a_repeat() {
+    let mut run = scheduled();
+    let repeat = Message { id: MessageId([7; 16]), ..run.inbox[0].clone() };
+    run.at(2_000).deliver(repeat).turn([]).is("dropped Repeat\n= Pending");
+    assert_eq!(run.record.history_len, 0, "nothing has begun");
 }
 
 /// A start that was refused, and its parent told, must not run after all when the instance then ends.

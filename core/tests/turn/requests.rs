@@ -18,6 +18,11 @@ fn behaviour_12_new_events_begin_with_the_time_and_the_start_and_follow_in_order
     let mut run = Run::start("order", Some("7"));
     run.raise("paid", Some("1")).raise("sent", None);
     let request = orchestrator_request(&run.plan(), Past::Sent(run.events())).unwrap();
+    // Workers answer by these, and some SDKs make ids of children from them.
+    assert_eq!(
+        (request.instance_id.as_str(), request.execution_id),
+        ("i", Some(run.record.execution.to_string()))
+    );
     assert!(request.past_events.is_empty());
     let new: Vec<_> = request.new_events.iter().map(event_line).collect();
     assert_text(

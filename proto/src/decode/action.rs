@@ -5,6 +5,7 @@ use super::check::{
 };
 use super::event::{called, failure_if_present, lock_requested, signaled, unlock_sent, validate_untimed};
 use super::validate_event;
+use crate::event::NO_ACTION;
 use crate::{
     ActionType, CompleteOrchestrationAction, EntityMessageType, HistoryEvent, Invalid, OrchestratorAction,
     Problem, RewindOrchestrationAction, SendEntityMessageAction, SendEventAction,
@@ -17,9 +18,8 @@ pub(super) fn validate(action: &OrchestratorAction) -> Checked {
         .orchestrator_action_type
         .as_ref()
         .ok_or_else(|| Invalid::new("orchestratorActionType", Problem::UnknownKind))?;
-    if !may_lack_id(kind) {
-        at_least("id", action.id, 0)?;
-    }
+    // Below that no event can have it: the history that the action becomes part of could not be read again.
+    at_least("id", action.id, if may_lack_id(kind) { NO_ACTION } else { 0 })?;
     let (name, checked) = body(kind);
     checked.map_err(|invalid| invalid.within(name))
 }

@@ -100,6 +100,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bench", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/conformance", &["dauer-core", "dauer-proto", "dauer-store"]),
+    ("testkit/fuzz", &["dauer", "dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/tidy", &[]),
     (
         "testkit/sim",

@@ -91,6 +91,20 @@ fn ids() {
     assert_rejected(answered.map(|action| (action, "id", too_small())).into());
 }
 
+/// An id that no event may have would be written into a history that nobody can read again.
+#[test]
+fn ids_of_what_nobody_answers() {
+    let unlock = |id| unlock(id, text("@a@1"));
+    let end = |id| action::complete(id, OrchestrationStatus::Completed, None, None);
+    let too_small = |id| Problem::IdTooSmall { id, min: -1 };
+    assert_rejected(vec![
+        (unlock(-2), "id", too_small(-2)),
+        (unlock(i32::MIN), "id", too_small(i32::MIN)),
+        (end(-2), "id", too_small(-2)),
+    ]);
+    assert_eq!(validate_actions(&[unlock(-1), end(-1)]), Ok(()));
+}
+
 #[test]
 fn contents() {
     let never = ActionType::CreateTimer(CreateTimerAction { fire_at: None });
