@@ -14,6 +14,7 @@ pub mod ids;
 pub mod ledger;
 pub mod limits;
 pub mod model;
+pub mod planted;
 pub mod send;
 pub mod turn;
 pub mod workitem;

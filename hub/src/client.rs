@@ -8,6 +8,7 @@ use futures::future::{Either, select};
 
 use dauer_core::InstanceId;
 use dauer_core::model::{Over, Record, Status};
+use dauer_core::planted::{self, Bug};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
@@ -71,6 +72,9 @@ impl Client {
             let result = self.hub.create(vec![create]).await.into_iter().next();
             match result.unwrap_or(Err(Refused::Fenced)) {
                 Ok(created) => return Ok(created),
+                Err(Refused::Unknown(_)) if planted::is_on(Bug::AckBeforeCommit) => {
+                    return Ok(Created::New(dauer_core::identity::execution_of(start.id)));
+                }
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
         }

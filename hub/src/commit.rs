@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::FutureExt;
 
 use dauer_core::model::{Checkpoint, Hold, TaskFence, Then, TroubleKind};
+use dauer_core::planted::{self, Bug};
 use dauer_core::turn::Stalled;
 use dauer_core::{Epoch, InstanceId};
 use dauer_store::{Cause, Committed, Fence, Item, Refused, Release};
@@ -90,6 +91,10 @@ impl Dispatch {
                 tracing::error!(instance = %pending.instance(), error = %refused, "a commit was not possible; trying again");
                 let unknown = pending.unknown || matches!(refused, Refused::Unknown(_));
                 let attempts = pending.attempts + 1;
+                let mut pending = pending;
+                if planted::is_on(Bug::BlindRetry) && unknown {
+                    pending.checkpoint.fence.revision = pending.checkpoint.fence.revision.next();
+                }
                 let delay = self.session.retry_delay(attempts).min(self.session.options.poll_max);
                 let again = Box::new(Pending { unknown, attempts, ..pending });
                 self.steps.push(self.session.sleep(delay).map(|()| Step::CommitAgain(again)).boxed());
@@ -114,10 +119,12 @@ impl Dispatch {
     }
 
     /// The commit did not happen and never will. The instance may still be this host's, if only a result was stale.
-    fn give_up(&mut self, pending: Pending) {
+    fn give_up(&mut self, mut pending: Pending) {
         let (ticket, fence) = (pending.ticket, pending.checkpoint.fence.clone());
+        let kept = pending.entry.take().filter(|_| planted::is_on(Bug::CacheAfterFailure));
         self.abandon(pending);
-        self.release(ticket, fence, Duration::ZERO, None);
+        self.release(ticket, fence.clone(), Duration::ZERO, None);
+        kept.into_iter().for_each(|entry| self.cache.put(fence.instance.clone(), entry));
     }
 
     /// Nothing comes of a commit as far as this host is concerned. Its results go to the inbox: if it did happen, their

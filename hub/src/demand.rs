@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use dauer_core::Timestamp;
+use dauer_core::planted::{self, Bug};
 
 use crate::options::DUE_TRUSTED;
 use crate::session::Session;
@@ -81,6 +82,9 @@ impl Demand {
     ) -> Option<BoxFuture<'static, ()>> {
         self.fruitless += 1;
         let poll = session.retry_delay(self.fruitless).min(session.options.poll_max);
+        if planted::is_on(Bug::NoPolling) && due.is_none() {
+            return None;
+        }
         // What is due by time is there at that time. Where it was not, time and again, the store's clock does not
         // move as this host's does, and asking at every tick would be a busy loop.
         let trusted = self.fruitless <= DUE_TRUSTED;

@@ -2,6 +2,7 @@
 
 use dauer_core::Timestamp;
 use dauer_core::model::{Completion, Record};
+use dauer_core::planted::{self, Bug};
 use dauer_store::{ClaimedTurn, Fence, Message};
 
 use crate::cache::Entry;
@@ -96,7 +97,7 @@ impl Held {
     pub(crate) fn judge(&self, claim: &Fence) -> Worth {
         let ours = &self.fence;
         match &self.phase {
-            _ if claim.epoch > ours.epoch => Worth::All,
+            _ if claim.epoch > ours.epoch && !planted::is_on(Bug::TakeoverIgnored) => Worth::All,
             _ if claim.epoch < ours.epoch => Worth::Nothing,
             Phase::Releasing => Worth::Nothing,
             Phase::Idle(_) if claim.revision == ours.revision => Worth::Turn,

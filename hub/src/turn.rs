@@ -6,6 +6,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 use dauer_core::ledger::Ledger;
 use dauer_core::model::{Checkpoint, Completion, Record, Trouble, TroubleKind};
+use dauer_core::planted::{self, Bug};
 use dauer_core::turn::{self, Finished, Input, Plan, Stalled};
 use dauer_proto::{HistoryEvent, failure};
 use dauer_store::{ClaimedTurn, Fence, Refused};
@@ -91,6 +92,7 @@ fn begin(
     (ledger, past): (Ledger, Past),
 ) -> Progress {
     let ClaimedTurn { fence, record, messages, now, .. } = claimed;
+    let now = if planted::is_on(Bug::HostClock) { session.env.now() } else { now };
     let given_up = given_up(session, &record);
     let plan = match turn::begin(Input { fence, record, messages, completions, now }, &ledger) {
         Ok(plan) => plan,

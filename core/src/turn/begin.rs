@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::model::{
     Class, Control, DropReason, Encoded, Fate, Message, Origin, Over, Record, Start, Status, TroubleKind,
 };
+use crate::planted::{self, Bug};
 use crate::turn::{Input, NewEvent, Plan, Stalled, Step};
 
 /// Decides what a claimed instance's messages are worth.
@@ -119,6 +120,9 @@ impl<'a> Gather<'a> {
         for completion in &input.completions {
             match self.step {
                 Step::Replace(_) => self.dropped(&completion.answer, DropReason::OtherExecution),
+                _ if self.suspended && planted::is_on(Bug::SuspendLoses) => {
+                    self.dropped(&completion.answer, DropReason::NotOpen);
+                }
                 _ if self.suspended => {}
                 _ => self.ordinary(&completion.answer)?,
             }
@@ -128,7 +132,8 @@ impl<'a> Gather<'a> {
 
     /// Why a message can have no effect, whatever it says.
     fn useless(&self, message: &Message) -> Option<DropReason> {
-        if message.execution.is_some_and(|execution| execution != self.record.execution) {
+        let other = message.execution.is_some_and(|execution| execution != self.record.execution);
+        if other && !planted::is_on(Bug::StaleExecution) {
             Some(DropReason::OtherExecution)
         } else if self.record.status.is_ended() {
             Some(DropReason::Ended)
@@ -224,6 +229,8 @@ impl<'a> Gather<'a> {
         }
         if let Some(answers) = message.answers
             && (self.ledger.open(answers).is_none() || !self.closed.insert(answers))
+            && !planted::is_on(Bug::DuplicateCompletion)
+            && !planted::is_on(Bug::StaleExecution)
         {
             self.dropped(message, DropReason::NotOpen);
             return Ok(());

@@ -9,6 +9,7 @@ use crate::ids::Timestamp;
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
 use crate::model::{Class, Control, Encoded, Fence, Hold, Payload, Record, Status, TroubleKind};
+use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, Outgoing};
 use crate::turn::finish::close;
 use crate::turn::{Finished, Plan, Stalled, Step};
@@ -96,7 +97,8 @@ pub(crate) fn end(effects: &mut Effects<'_>, record: Record, ending: Ending) -> 
     let status = wire(ending.status);
     let (result, details) = (ending.result.clone(), ending.failure.clone());
     tell_parent(effects, &record, &ending);
-    if ending.status == Status::Terminated && effects.ledger.is_ending_recursively() {
+    let recursive = effects.ledger.is_ending_recursively() && !planted::is_on(Bug::ChildForgotten);
+    if ending.status == Status::Terminated && recursive {
         terminate_children(effects, "the parent was terminated");
     }
     release_locks(effects);

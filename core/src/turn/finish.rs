@@ -16,6 +16,7 @@ use crate::model::{
     Batch, Checkpoint, Class, Control, Encoded, History, Hold, Kind, Message, Over, Payload, QueueKey,
     Record, Start, Status, Then,
 };
+use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, check_labels, invalid, split};
 use crate::turn::end::{self, Ending};
 use crate::turn::{Answer, Finished, Plan, Stalled, Step};
@@ -197,7 +198,8 @@ fn carry_events(
     prologue: &mut Vec<Message>,
 ) -> Result<(), Stalled> {
     let sources = effects.ledger.sources(&events);
-    for (mut event, source) in events.into_iter().zip(sources) {
+    let lost = planted::is_on(Bug::LostCarryOver);
+    for (mut event, source) in events.into_iter().zip(sources).filter(|_| !lost) {
         if !matches!(event.event_type, Some(EventType::EventRaised(_))) {
             let kind = event::kind_name(&event);
             return Err(invalid(format!("a {kind} event cannot be carried over, only an EventRaised can")));

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use dauer_core::planted::{self, Bug};
 use dauer_store::{Cause, HubName, Refused};
 
 use crate::defect::Defect;
@@ -33,7 +34,9 @@ impl Shell {
                 self.fail_before(call, operation)
             }
             Fault::LoseRequest => {
-                if call == Call::CommitTurns && self.store.defects().broken(Defect::TornCheckpoint) {
+                let torn =
+                    self.store.defects().broken(Defect::TornCheckpoint) || planted::is_on(Bug::SplitOutbox);
+                if call == Call::CommitTurns && torn {
                     self.now(|state| state.torn = true);
                     self.now(operation);
                     self.now(|state| state.torn = false);

@@ -1,15 +1,26 @@
 //! What must be true when everything has finished: the outcomes of the model, the auditor's invariants, and replay.
 
-use dauer_audit::{Evidence, Settings, Snapshot, audit};
-use dauer_proto::{ActionType, EventType, HistoryEvent, OrchestratorAction};
-use dauer_replay::{Live, Registry};
-use dauer_store::{Batch, InstanceDump, InstanceId, Status};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::clients::Case;
+use dauer_audit::{Evidence, Settings, Snapshot, audit};
+use dauer_proto::{
+    ActionType, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, event, time,
+};
+use dauer_replay::{Live, Registry};
+use dauer_store::{Batch, InstanceDump, InstanceId, Record, Timestamp};
+
+use crate::cases::Case;
+use crate::foreign::{self, REUSING};
 use crate::interpret::Effects;
+use crate::liveness;
 use crate::model;
 use crate::outcome::Statistics;
+use crate::program::POISON;
 use crate::unpoisoned;
+
+/// For how long a host carries on the time that the store has told it (`TIME_CARRIED_MAX` of the hub).
+const TIME_CARRIED_MAX: Duration = Duration::from_secs(1);
 
 /// Collects what is wrong.
 pub(crate) struct Check<'a> {
@@ -21,19 +32,26 @@ pub(crate) struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Every instance ended as the model allows, and no other exists.
-    pub(crate) fn outcomes(&mut self, cases: &[Case]) {
-        let mut known = 0;
+    /// Every instance ended as the model allows, and no other exists. What was purged is judged by what its client saw.
+    pub(crate) fn outcomes(&mut self, cases: &[Case], seen: &BTreeMap<InstanceId, Record>) {
+        let mut known = usize::from(self.snapshot.instances.keys().any(|id| id.as_str() == POISON));
         for case in cases {
-            for (id, program) in case.program.family(&case.id) {
-                let dump = self.snapshot.instances.get(&id);
-                let wrong = match dump {
-                    Some(dump) => model::check(program, &dump.record, case.terminated).err(),
+            for (id, member) in case.program.family(&case.id) {
+                let ending = model::ending(member, case.modern, case.terminated);
+                let there = self.snapshot.instances.get(&id).map(|dump| &dump.record);
+                known += usize::from(there.is_some());
+                let purged = case.purged && id == case.id;
+                let wrong = match there {
+                    Some(_) if purged => Some("I18: it was purged, and is there".into()),
+                    Some(record) => ending.check(record).err(),
                     // A terminated parent may never have come to that child.
                     None if case.terminated && id != case.id => None,
+                    None if purged => match seen.get(&id) {
+                        Some(record) => ending.check(record).err(),
+                        None => Some("its client never saw its end".into()),
+                    },
                     None => Some("it does not exist".into()),
                 };
-                known += usize::from(dump.is_some());
                 self.violations.extend(wrong.map(|wrong| format!("outcome of {id}: {wrong}")));
             }
         }
@@ -51,18 +69,39 @@ impl Check<'_> {
         for (invariant, violation) in report.violations() {
             self.violations.push(format!("{invariant}: {violation}"));
         }
-        if report.checked() == 0 {
+        if report.checked() == 0 && !self.snapshot.instances.is_empty() {
             self.violations.push("the auditor had nothing to check".into());
         }
     }
 
-    /// I9: the code on its history, from the beginning, decides what was recorded; and every answer has an effect.
-    pub(crate) fn replay(&mut self) {
-        for dump in self.snapshot.instances.values() {
+    /// I9: the code on its history, from the beginning, decides what was recorded; and every answer has an effect. The
+    /// same events show that no turn was ahead of the store's time, and whether timers fired in time.
+    pub(crate) fn replay(&mut self, healed: Timestamp) {
+        let snapshot = self.snapshot;
+        for dump in snapshot.instances.values() {
             self.statistics.replayed += 1;
-            if let Err(wrong) = self.replay_one(dump) {
+            let mut events = Vec::new();
+            for stored in &dump.history {
+                match stored.batch.decode() {
+                    Ok(decoded) => events.extend(decoded.into_iter().map(|event| (stored.at, event))),
+                    Err(error) => self.violations.push(format!("I9 {}: {error}", dump.id)),
+                }
+            }
+            self.violations.extend(ahead_of_time(dump, &events));
+            let (timers, late) = liveness::late_timers(dump, &events, healed);
+            self.statistics.timers += timers;
+            self.violations.extend(late);
+            let events: Vec<HistoryEvent> = events.into_iter().map(|(_, event)| event).collect();
+            self.count(&events);
+            if let Err(wrong) = self.replay_one(dump, &events) {
                 self.violations.push(format!("I9 {}: {wrong}", dump.id));
             }
+        }
+    }
+
+    fn count(&mut self, events: &[HistoryEvent]) {
+        for event in events {
+            *self.statistics.coverage.events.entry(event::kind_name(event)).or_default() += 1;
         }
     }
 
@@ -74,29 +113,32 @@ impl Check<'_> {
             let wrong = match events {
                 Err(error) => Some(error.to_string()),
                 Ok(events) => {
-                    Live::start(self.registry, &events.concat(), &[]).err().map(|error| error.to_string())
+                    let events = events.concat();
+                    self.count(&events);
+                    Live::start(self.registry, &events, &[]).err().map(|error| error.to_string())
                 }
             };
             self.violations.extend(wrong.map(|wrong| format!("I9 {id}, an earlier run: {wrong}")));
         }
     }
 
-    fn replay_one(&self, dump: &InstanceDump) -> Result<(), String> {
-        let mut events = Vec::new();
-        for stored in &dump.history {
-            events.extend(stored.batch.decode().map_err(|error| error.to_string())?);
+    fn replay_one(&self, dump: &InstanceDump, events: &[HistoryEvent]) -> Result<(), String> {
+        self.effects_of(dump, events)?;
+        if &*dump.record.queue.name == REUSING {
+            return foreign::check_replay(events);
         }
-        self.effects_of(dump, &events)?;
-        let replayed = Live::start(self.registry, &events, &[]).map_err(|error| error.to_string())?;
-        let actions = replayed.1.actions;
         let Some(recorded) = events.iter().rev().find_map(completed) else {
             return Err("it has no end in its history".into());
         };
-        match (&recorded, actions.as_slice()) {
-            (end, [action]) => same_end(end, action),
-            (_, others) => {
-                Err(format!("{} actions are left where the history has only its end", others.len()))
-            }
+        // Ended from outside, before it began or by force: no code had a part in that.
+        if recorded.id == event::NO_ACTION {
+            let terminated = recorded.status == OrchestrationStatus::Terminated as i32;
+            return if terminated { Ok(()) } else { Err("nobody ended it".into()) };
+        }
+        let replayed = Live::start(self.registry, events, &[]).map_err(|error| error.to_string())?;
+        match replayed.1.actions.as_slice() {
+            [action] => same_end(&recorded, action),
+            others => Err(format!("{} actions are left where the history has only its end", others.len())),
         }
     }
 
@@ -108,7 +150,7 @@ impl Check<'_> {
                 Some(EventType::TaskFailed(failed)) => failed.task_scheduled_id,
                 _ => continue,
             };
-            let key = (dump.id.clone(), dump.record.execution, task);
+            let key = (dump.id.clone(), dump.record.execution, task, 0);
             if !effects.contains_key(&key) {
                 return Err(format!("task {task} is answered and was never executed"));
             }
@@ -155,46 +197,18 @@ fn same_end(recorded: &End, action: &OrchestratorAction) -> Result<(), String> {
     ))
 }
 
-/// What an unfinished hub waits for.
-pub(crate) fn waits(snapshot: &Snapshot) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (id, dump) in &snapshot.instances {
-        if dump.record.status.is_ended() && dump.holder.is_none() {
-            continue;
+/// A turn's time is the store's: none can be later than the commit of that turn, but for the moment that a host may carry
+/// it on while the store's clock stands still.
+fn ahead_of_time(dump: &InstanceDump, events: &[(Timestamp, HistoryEvent)]) -> Option<String> {
+    let turn = |event: &HistoryEvent| match event.event_type {
+        Some(EventType::OrchestratorStarted(_)) => {
+            event.timestamp.as_ref().and_then(|at| time::to_millis_ceil(at).ok())
         }
-        let tasks = snapshot.tasks.values().filter(|task| task.task.instance == *id).count();
-        let (status, revision) = (dump.record.status, dump.record.revision.0);
-        let trouble =
-            dump.record.trouble.as_ref().map(|trouble| format!(", {:?}: {}", trouble.kind, trouble.reason));
-        let holder = dump.holder.map_or(String::new(), |holder| {
-            let left = snapshot.sessions.get(&holder).map(|session| session.expires_at.0 - snapshot.now.0);
-            format!(", held by a session that expires in {left:?} ms")
-        });
-        let ready = dump.ready_at.map(|at| at.0 - snapshot.now.0);
-        lines.push(format!(
-            "{id} is {status:?} at revision {revision}, {} messages wait, ready in {ready:?} ms, {tasks} tasks{holder}{}",
-            dump.prologue.len() + dump.inbox.len(),
-            trouble.unwrap_or_default()
-        ));
-    }
-    for dump in snapshot.tasks.values() {
-        let (task, withdrawn) = (&dump.task, if dump.withdrawn { ", withdrawn" } else { "" });
-        let left = dump.holder.and_then(|holder| snapshot.sessions.get(&holder));
-        let left = left.map(|session| session.expires_at.0 - snapshot.now.0);
-        let (id, held) = (&task.instance, dump.holder.is_some());
-        lines.push(format!(
-            "task {} of {id}, held: {held}, by a session that expires in {left:?} ms, attempts {}{withdrawn}",
-            task.event_id, dump.attempts
-        ));
-    }
-    lines
-}
-
-/// Whether a run has nothing left to do: every instance has ended, nothing is to be executed.
-pub(crate) fn is_drained(snapshot: &Snapshot) -> bool {
-    let ended = |dump: &InstanceDump| {
-        let status: Status = dump.record.status;
-        status.is_ended() && dump.ready_at.is_none() && dump.holder.is_none()
+        _ => None,
     };
-    snapshot.tasks.is_empty() && snapshot.instances.values().all(ended)
+    let latest = |committed: Timestamp| committed.after(TIME_CARRIED_MAX).0;
+    let ahead =
+        |(committed, event): &(Timestamp, HistoryEvent)| turn(event).filter(|at| *at > latest(*committed));
+    let (at, found) = events.iter().find_map(|found| Some((ahead(found)?, found)))?;
+    Some(format!("I8 {}: a turn took place {} ms after its own commit", dump.id, at - found.0.0))
 }

@@ -21,6 +21,9 @@ use crate::unpoisoned;
 /// When every simulation begins. Far from 0, so that a host whose clock is behind still has a time.
 pub const BEGINNING: Timestamp = Timestamp(1_000_000_000_000);
 
+/// Hazards are counted in so many polls.
+const HAZARD_OF: u64 = 100_000;
+
 /// Who a task belongs to and dies with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u32);
@@ -68,6 +71,9 @@ struct State {
     next_id: u64,
     polls: u64,
     polls_at_this_time: u64,
+    /// How often an owner dies instead of being polled, in a hundred thousand polls.
+    hazard: u32,
+    hazards: u64,
 }
 
 struct Task {
@@ -127,6 +133,8 @@ impl Executor {
             next_id: 0,
             polls: 0,
             polls_at_this_time: 0,
+            hazard: 0,
+            hazards: 0,
         };
         Self { shared: Arc::new(Shared { clock, trace, state: Mutex::new(state) }) }
     }
@@ -153,6 +161,17 @@ impl Executor {
     #[must_use]
     pub fn polls_at_this_time(&self) -> u64 {
         self.shared.lock().polls_at_this_time
+    }
+
+    /// From now on that many of a hundred thousand polls kill the owner instead, at whatever its tasks wait for.
+    pub fn set_hazard(&self, of_hundred_thousand: u32) {
+        self.shared.lock().hazard = of_hundred_thousand;
+    }
+
+    /// How many owners died that way.
+    #[must_use]
+    pub fn hazards(&self) -> u64 {
+        self.shared.lock().hazards
     }
 
     /// Lets an owner have tasks.
@@ -248,7 +267,17 @@ impl Executor {
         let Some(task) = state.tasks.get_mut(&id) else { return Progress::Polled };
         task.woken = false;
         let (owner, waker, future) = (task.owner, task.waker.clone(), task.future.take());
+        let hazard = if owner == Owner::OUTSIDE { 0 } else { state.hazard };
+        let dies = hazard > 0 && state.random.below(HAZARD_OF) < u64::from(hazard);
+        state.hazards += u64::from(dies);
         drop(state);
+        if dies {
+            self.shared
+                .trace
+                .note(self.now(), &[8, u64::from(owner.0)], || format!("{} dies where it waits", owner.0));
+            self.kill(owner);
+            return Progress::Polled;
+        }
         self.shared
             .trace
             .note(self.now(), &[1, id, u64::from(owner.0)], || format!("poll task {id} of {}", owner.0));

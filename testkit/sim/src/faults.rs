@@ -3,136 +3,105 @@
 //! Each seed draws a random subset of all faults with random rates (a swarm): a run with everything at once hides
 //! what a run with two faults shows. Faults end with the chaos; from then on everything must finish.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dauer_memory::{Call, Fault, FaultPlan, HintFault};
-use dauer_store::Hint;
+use dauer_store::{Hint, Kind as WorkKind, Timestamp};
 
+use crate::coverage::{Coverage, is_possible};
 use crate::executor::Executor;
+use crate::kinds::{Kind, Target};
 use crate::random::Random;
 use crate::unpoisoned;
 
-/// How often each fault happens, in ten thousand.
-#[derive(Debug, Clone, Default)]
-pub struct Rates {
-    /// Calls that are not executed.
-    pub fail_before: u32,
-    /// Calls that are executed, with an answer that says nothing.
-    pub unknown: u32,
-    /// Calls that are executed late.
-    pub delay_before: u32,
-    /// Calls that are answered late.
-    pub delay_after: u32,
-    /// Calls that are executed twice.
-    pub duplicate: u32,
-    /// Hints that are lost.
-    pub hint_lost: u32,
-    /// Hints that come twice.
-    pub hint_twice: u32,
-    /// Hints that come late.
-    pub hint_late: u32,
-    /// Calls at whose edge the host dies: before it is sent, or before its answer arrives.
-    pub crash: u32,
-    /// Calls at whose edges others run first.
+/// How long a call takes at most while the store is slow.
+const SLOW_MAX: Duration = Duration::from_secs(3);
+
+/// How many of ten thousand seeds have a fault.
+const HAVE: u32 = 5_000;
+
+/// The faults of a seed.
+#[derive(Debug, Clone)]
+pub struct Swarm {
+    /// How often each kind happens; those that are missing never do.
+    pub rates: BTreeMap<Kind, u32>,
+    /// The longest time between two deeds.
+    pub deed_pause: Duration,
+    /// The longest delay of a call.
+    pub delay_max: Duration,
+    /// When the faults end.
+    pub chaos: Duration,
+    /// Calls at whose edges others run first, in ten thousand. No fault: an order.
     pub give_way: u32,
     /// Calls that take a few milliseconds on their way, also after the chaos: without any, hosts that take something
     /// from each other would do so for ever in no time.
     pub linger: u32,
-    /// The longest delay of a call.
-    pub delay_max: Duration,
-}
-
-/// What else a seed does to hosts, and for how long.
-#[derive(Debug, Clone)]
-pub struct Swarm {
-    /// The faults of calls and hints.
-    pub rates: Rates,
-    /// What the chaos may do to hosts, from time to time.
-    pub deeds: Vec<Deed>,
-    /// The longest time between two deeds.
-    pub deed_pause: Duration,
-    /// When the faults end.
-    pub chaos: Duration,
-}
-
-/// What can happen to a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
-    /// It dies, and another one comes after a while.
-    Crash,
-    /// It is stopped for a while and goes on as if nothing had happened: a zombie, if it takes longer than its lease.
-    Pause,
-    /// The store takes its sessions for expired while it works.
-    Expire,
-    /// Its clock jumps.
-    Skew,
-    /// The store's clock jumps ahead.
-    StoreSkew,
-    /// It is asked to stop, drains, and another one comes.
-    Stop,
-}
-
-impl Deed {
-    const ALL: [Self; 6] = [Self::Crash, Self::Pause, Self::Expire, Self::Skew, Self::StoreSkew, Self::Stop];
 }
 
 impl Swarm {
     /// The faults of a seed.
     pub fn draw(random: &mut Random) -> Self {
-        let mut rate = |choices: &[u32]| if random.chance(5_000) { random.pick(choices) } else { 0 };
-        let calls = [50, 200, 500, 1_500];
-        let rates = Rates {
-            fail_before: rate(&calls),
-            unknown: rate(&calls),
-            delay_before: rate(&calls),
-            delay_after: rate(&calls),
-            duplicate: rate(&calls),
-            hint_lost: rate(&[500, 2_000, 5_000, 10_000]),
-            hint_twice: rate(&[500, 2_000, 5_000]),
-            hint_late: rate(&[500, 2_000, 5_000]),
-            crash: rate(&[10, 30, 100]),
-            give_way: random.pick(&[0, 2_000, 10_000]),
-            linger: random.pick(&[500, 1_500, 4_000]),
-            delay_max: Duration::from_millis(random.pick(&[50, 1_000, 10_000, 40_000])),
-        };
-        let deeds = Deed::ALL.into_iter().filter(|_| random.chance(5_000)).collect();
+        let mut rates = BTreeMap::new();
+        for kind in Kind::ALL {
+            if random.chance(HAVE) {
+                rates.insert(*kind, random.pick(kind.choices()));
+            }
+        }
         Self {
             rates,
-            deeds,
             deed_pause: Duration::from_millis(random.pick(&[500, 3_000, 10_000])),
+            delay_max: Duration::from_millis(random.pick(&[50, 1_000, 10_000, 40_000])),
             chaos: Duration::from_secs(random.between(5, 60)),
+            give_way: random.pick(&[0, 2_000, 10_000]),
+            linger: random.pick(&[500, 1_500, 4_000]),
         }
     }
 
     /// No faults at all.
     #[must_use]
     pub fn calm() -> Self {
-        let rates = Rates { linger: 1_500, ..Rates::default() };
-        Self { rates, deeds: Vec::new(), deed_pause: Duration::MAX, chaos: Duration::ZERO }
+        let (deed_pause, delay_max, chaos) = (Duration::MAX, Duration::ZERO, Duration::ZERO);
+        Self { rates: BTreeMap::new(), deed_pause, delay_max, chaos, give_way: 0, linger: 1_500 }
     }
-}
 
-/// How often something was done to the store.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) failed: AtomicU64,
-    pub(crate) unknown: AtomicU64,
-    pub(crate) delayed: AtomicU64,
-    pub(crate) duplicated: AtomicU64,
-    pub(crate) hints_lost: AtomicU64,
+    /// Without some of them.
+    #[must_use]
+    pub fn without(mut self, kinds: &BTreeSet<Kind>) -> Self {
+        self.rates.retain(|kind, _| !kinds.contains(kind));
+        self
+    }
+
+    /// What happens from time to time.
+    #[must_use]
+    pub fn deeds(&self) -> Vec<Kind> {
+        Kind::of(Target::Deed).filter(|kind| self.has(*kind)).collect()
+    }
+
+    /// Whether it has that fault.
+    #[must_use]
+    pub fn has(&self, kind: Kind) -> bool {
+        self.rates.contains_key(&kind)
+    }
+
+    fn rate(&self, kind: Kind) -> u32 {
+        self.rates.get(&kind).copied().unwrap_or_default()
+    }
 }
 
 /// The plan of one seed.
 pub(crate) struct Plan {
-    rates: Rates,
+    swarm: Swarm,
     random: Mutex<Random>,
     executor: Executor,
     healed: AtomicBool,
     /// Set while the simulator itself looks into the store: looking must not disturb.
     silent: AtomicBool,
-    pub(crate) counts: Counts,
+    /// Until when every call is slow, and until when none is executed.
+    bad_times: Mutex<(Timestamp, Timestamp)>,
+    coverage: Mutex<Coverage>,
 }
 
 /// What happens at the edge of a call.
@@ -144,19 +113,24 @@ pub(crate) enum Edge {
     Crash,
 }
 
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
 impl Plan {
-    pub(crate) fn new(rates: Rates, random: Random, executor: Executor) -> Self {
-        let (healed, silent) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { rates, random: Mutex::new(random), executor, healed, silent, counts: Counts::default() }
+    pub(crate) fn new(swarm: Swarm, random: Random, executor: Executor) -> Self {
+        executor.set_hazard(swarm.rate(Kind::CrashAtAwait));
+        Self {
+            swarm,
+            random: Mutex::new(random),
+            executor,
+            healed: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            bad_times: Mutex::default(),
+            coverage: Mutex::default(),
+        }
     }
 
     /// From now on nothing goes wrong.
     pub(crate) fn heal(&self) {
         self.healed.store(true, Ordering::Relaxed);
+        self.executor.set_hazard(0);
     }
 
     pub(crate) fn is_healed(&self) -> bool {
@@ -165,9 +139,9 @@ impl Plan {
 
     /// Looks without being seen.
     pub(crate) fn silently<T>(&self, look: impl FnOnce() -> T) -> T {
-        self.silent.store(true, Ordering::Relaxed);
+        let before = self.silent.swap(true, Ordering::Relaxed);
         let seen = look();
-        self.silent.store(false, Ordering::Relaxed);
+        self.silent.store(before, Ordering::Relaxed);
         seen
     }
 
@@ -175,54 +149,112 @@ impl Plan {
         self.silent.load(Ordering::Relaxed) || self.is_healed()
     }
 
+    /// Counts a fault that hit no call and no hint.
+    pub(crate) fn hit(&self, kind: Kind) {
+        *unpoisoned(&self.coverage).others.entry(kind).or_default() += 1;
+    }
+
+    fn hit_call(&self, kind: Kind, call: Call) {
+        *unpoisoned(&self.coverage).calls.entry((kind, call)).or_default() += 1;
+    }
+
+    /// What happened so far.
+    pub(crate) fn coverage(&self) -> Coverage {
+        let mut coverage = unpoisoned(&self.coverage).clone();
+        let crashes = self.executor.hazards();
+        if crashes > 0 {
+            coverage.others.insert(Kind::CrashAtAwait, crashes);
+        }
+        coverage
+    }
+
+    /// Whether that happens now; not counted.
+    fn chance(&self, kind: Kind) -> bool {
+        !self.is_quiet() && unpoisoned(&self.random).chance(self.swarm.rate(kind))
+    }
+
+    /// Whether that happens now; counted.
+    pub(crate) fn happens(&self, kind: Kind) -> bool {
+        let happens = self.chance(kind);
+        if happens {
+            self.hit(kind);
+        }
+        happens
+    }
+
+    /// Every call is slow until then.
+    pub(crate) fn slow_until(&self, at: Timestamp) {
+        unpoisoned(&self.bad_times).0 = at;
+    }
+
+    /// No call is executed until then.
+    pub(crate) fn out_until(&self, at: Timestamp) {
+        unpoisoned(&self.bad_times).1 = at;
+    }
+
     /// What happens before a call is sent, or after it was answered. Others may run first even after the chaos.
-    pub(crate) fn edge(&self, mortal: bool) -> Edge {
+    pub(crate) fn edge(&self, call: Call, after: bool, mortal: bool) -> Edge {
+        if !after {
+            *unpoisoned(&self.coverage).made.entry(call).or_default() += 1;
+        }
+        let kind = if after { Kind::CrashAfter } else { Kind::CrashBefore };
+        if mortal && self.chance(kind) {
+            self.hit_call(kind, call);
+            return Edge::Crash;
+        }
         let mut random = unpoisoned(&self.random);
-        if mortal && !self.is_healed() && random.chance(self.rates.crash) {
-            Edge::Crash
-        } else if random.chance(self.rates.linger) {
+        if random.chance(self.swarm.linger) {
             Edge::Linger(random.between(1, 3))
-        } else if random.chance(self.rates.give_way) {
+        } else if random.chance(self.swarm.give_way) {
             Edge::GiveWay
         } else {
             Edge::Smooth
         }
     }
 
-    fn draw(&self, random: &mut Random) -> Fault {
-        let Rates { fail_before, unknown, delay_before, delay_after, duplicate, delay_max, .. } = self.rates;
-        let counts = &self.counts;
-        if random.chance(fail_before) {
-            count(&counts.failed);
-            let late = random.chance(2_500);
-            return if late {
-                Fault::DelayAndFailBefore(random.duration(delay_max))
-            } else {
-                Fault::FailBefore
-            };
+    /// After how long a call is executed once more, if it is.
+    pub(crate) fn echo(&self, call: Call) -> Option<Duration> {
+        if !is_possible(Kind::Echo, call) || !self.chance(Kind::Echo) {
+            return None;
         }
-        if random.chance(unknown) {
-            count(&counts.unknown);
-            let late = random.chance(2_500);
-            return if late {
-                Fault::ExecuteDelayAndFail(random.duration(delay_max))
-            } else {
-                Fault::ExecuteAndFail
-            };
+        self.hit_call(Kind::Echo, call);
+        Some(self.delay())
+    }
+
+    /// After how long a message is delivered once more, if it is.
+    pub(crate) fn message_again(&self) -> Option<Duration> {
+        self.happens(Kind::MessageAgain).then(|| self.delay())
+    }
+
+    fn delay(&self) -> Duration {
+        unpoisoned(&self.random).duration(self.swarm.delay_max)
+    }
+
+    fn draw(&self, random: &mut Random) -> Option<(Kind, Fault)> {
+        let (slow, out) = *unpoisoned(&self.bad_times);
+        if self.executor.now() < out {
+            return Some((Kind::FailBefore, Fault::FailBefore));
         }
-        if random.chance(delay_before) {
-            count(&counts.delayed);
-            return Fault::DelayBefore(random.duration(delay_max));
+        if self.executor.now() < slow {
+            return Some((Kind::DelayBefore, Fault::DelayBefore(random.duration(SLOW_MAX))));
         }
-        if random.chance(delay_after) {
-            count(&counts.delayed);
-            return Fault::DelayAfter(random.duration(delay_max));
-        }
-        if random.chance(duplicate) {
-            count(&counts.duplicated);
-            return Fault::Duplicate;
-        }
-        Fault::None
+        let longest = self.swarm.delay_max;
+        let drawn = Kind::of(Target::Call).find(|kind| match kind {
+            // These are not the store's doing.
+            Kind::Echo | Kind::CrashBefore | Kind::CrashAfter => false,
+            kind => random.chance(self.swarm.rate(*kind)),
+        })?;
+        let fault = match drawn {
+            Kind::FailBefore => Fault::FailBefore,
+            Kind::FailLate => Fault::DelayAndFailBefore(random.duration(longest)),
+            Kind::LoseRequest => Fault::LoseRequest,
+            Kind::LoseAnswer => Fault::ExecuteAndFail,
+            Kind::LoseAnswerLate => Fault::ExecuteDelayAndFail(random.duration(longest)),
+            Kind::DelayBefore => Fault::DelayBefore(random.duration(longest)),
+            Kind::DelayAfter => Fault::DelayAfter(random.duration(longest)),
+            _ => Fault::Duplicate,
+        };
+        Some((drawn, fault))
     }
 }
 
@@ -231,30 +263,38 @@ impl FaultPlan for Plan {
         if self.is_quiet() {
             return Fault::None;
         }
-        let fault = self.draw(&mut unpoisoned(&self.random));
-        if fault != Fault::None {
-            self.executor
-                .trace()
-                .note(self.executor.now(), &[6, call as u64], || format!("fault: {call:?}: {fault:?}"));
-        }
+        let Some((kind, fault)) = self.draw(&mut unpoisoned(&self.random)) else { return Fault::None };
+        self.hit_call(kind, call);
+        let numbers = [6, call as u64, kind as u64];
+        self.executor.trace().note(self.executor.now(), &numbers, || format!("fault: {call:?}: {fault:?}"));
         fault
     }
 
-    fn hint(&self, _hint: &Hint) -> HintFault {
+    fn hint(&self, hint: &Hint) -> HintFault {
         if self.is_quiet() {
             return HintFault::None;
         }
-        let mut random = unpoisoned(&self.random);
-        if random.chance(self.rates.hint_lost) {
-            count(&self.counts.hints_lost);
-            HintFault::Drop
-        } else if random.chance(self.rates.hint_twice) {
-            HintFault::Duplicate
-        } else if random.chance(self.rates.hint_late) {
-            HintFault::Reorder
-        } else {
-            HintFault::None
+        let drawn = {
+            let mut random = unpoisoned(&self.random);
+            Kind::of(Target::Hint).find(|kind| random.chance(self.swarm.rate(*kind)))
+        };
+        let Some(kind) = drawn else { return HintFault::None };
+        *unpoisoned(&self.coverage).hints.entry((kind, hint_name(hint))).or_default() += 1;
+        match kind {
+            Kind::HintLost => HintFault::Drop,
+            Kind::HintTwice => HintFault::Duplicate,
+            _ => HintFault::Reorder,
         }
+    }
+}
+
+fn hint_name(hint: &Hint) -> &'static str {
+    match hint {
+        Hint::Ready(WorkKind::Activity) => "ready task",
+        Hint::Ready(_) => "ready turn",
+        Hint::Status(..) => "status",
+        Hint::SessionEnded(_) => "session ended",
+        Hint::Elsewhere => "elsewhere",
     }
 }
 
@@ -264,30 +304,33 @@ mod tests {
 
     #[test]
     fn a_healed_or_silent_plan_does_nothing() {
-        let always = Rates { fail_before: 10_000, hint_lost: 10_000, crash: 10_000, ..Rates::default() };
+        let kinds = [Kind::FailBefore, Kind::HintLost, Kind::CrashBefore, Kind::MessageAgain];
+        let rates = kinds.into_iter().map(|kind| (kind, 10_000)).collect();
+        let always = Swarm { rates, linger: 0, ..Swarm::calm() };
         let clock = std::sync::Arc::new(dauer_memory::ManualClock::default());
         let trace = std::sync::Arc::new(crate::Trace::new(false));
         let plan = Plan::new(always, Random::new(1), Executor::new(clock, trace, Random::new(2)));
         assert_eq!(plan.next(Call::Get), Fault::FailBefore);
-        assert_eq!(plan.hint(&Hint::Ready(dauer_store::Kind::Activity)), HintFault::Drop);
-        assert_eq!((plan.edge(true), plan.edge(false)), (Edge::Crash, Edge::Smooth));
+        assert_eq!(plan.hint(&Hint::Ready(WorkKind::Activity)), HintFault::Drop);
+        let edge = |mortal| plan.edge(Call::Renew, false, mortal);
+        assert_eq!((edge(true), edge(false)), (Edge::Crash, Edge::Smooth));
+        assert!(plan.message_again().is_some());
         assert_eq!(plan.silently(|| plan.next(Call::Get)), Fault::None);
         assert_ne!(plan.next(Call::Get), Fault::None);
         plan.heal();
-        assert_eq!((plan.next(Call::Get), plan.edge(true)), (Fault::None, Edge::Smooth));
+        assert_eq!((plan.next(Call::Get), edge(true)), (Fault::None, Edge::Smooth));
+        assert_eq!(plan.message_again(), None);
+        assert_eq!((plan.coverage().of(Kind::FailBefore), plan.coverage().faults()), (2, 5));
     }
 
     #[test]
     fn every_fault_is_drawn_by_some_seed_and_missing_in_another() {
         let swarms: Vec<Swarm> = (0..200).map(|seed| Swarm::draw(&mut Random::new(seed))).collect();
-        let both = |has: &dyn Fn(&Swarm) -> bool| swarms.iter().any(has) && !swarms.iter().all(has);
-        assert!(both(&|s| s.rates.fail_before > 0) && both(&|s| s.rates.unknown > 0));
-        assert!(both(&|s| s.rates.delay_before > 0) && both(&|s| s.rates.delay_after > 0));
-        assert!(both(&|s| s.rates.duplicate > 0) && both(&|s| s.rates.crash > 0));
-        assert!(both(&|s| s.rates.hint_lost > 0) && both(&|s| s.rates.hint_twice > 0));
-        assert!(both(&|s| s.rates.hint_late > 0) && both(&|s| s.rates.give_way > 0));
-        for deed in Deed::ALL {
-            assert!(both(&|s| s.deeds.contains(&deed)), "{deed:?}");
+        for kind in Kind::ALL {
+            let having = swarms.iter().filter(|swarm| swarm.has(*kind)).count();
+            assert!((60..140).contains(&having), "{kind} is in {having} of 200");
+            let without = swarms[0].clone().without(&BTreeSet::from([*kind]));
+            assert!(!without.has(*kind));
         }
     }
 }

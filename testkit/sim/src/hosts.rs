@@ -1,27 +1,26 @@
-//! The hosts of a run: real ones, started, watched and started again, and the code they execute.
+//! The hosts of a run: real ones, started, watched and started again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use dauer::LocalExecutor;
-use dauer_hub::{Attempt, Executor as Code, Host, HostOptions, TroublePolicy, TurnDone, TurnWork};
-use dauer_proto::TaskFailureDetails;
+use dauer_hub::{Host, HostOptions, TroublePolicy};
 use dauer_replay::Registry;
-use dauer_store::{Env, HostId, Manage, Queues, SessionId, TaskLease};
+use dauer_store::{Env, HostId, Manage, SessionId};
 use futures::channel::oneshot;
 use futures::future::FutureExt;
 
+use crate::code::{Actions, Code};
 use crate::env::SimEnv;
 use crate::executor::Owner;
-use crate::faults::Plan;
+use crate::interpret::Effects;
 use crate::random::Random;
 use crate::unpoisoned;
 use crate::wire::{Network, Wire};
 
 /// How many hosts a hub has.
-pub(crate) const HOSTS: usize = 3;
+pub const HOSTS: usize = 3;
 
 /// The longest a dead host is missed during the chaos.
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
@@ -31,7 +30,15 @@ struct Living {
     owner: Owner,
     id: HostId,
     env: Arc<SimEnv>,
+    modern: bool,
     stop: Option<oneshot::Sender<()>>,
+}
+
+/// The code of all hosts: before an upgrade, and after it.
+#[derive(Clone)]
+pub(crate) struct Registries {
+    pub(crate) old: Registry,
+    pub(crate) modern: Registry,
 }
 
 /// All hosts of a run.
@@ -39,14 +46,17 @@ pub(crate) struct Hosts {
     network: Arc<Network>,
     seed: u64,
     options: HostOptions,
-    registry: Registry,
+    registries: Registries,
+    effects: Effects,
     replay_always: bool,
     /// Whether results go into the turns they are for.
     fuses: bool,
     places: Mutex<[Option<Living>; HOSTS]>,
+    /// Which places have been upgraded.
+    modern: Mutex<[bool; HOSTS]>,
     next_owner: AtomicU32,
     closing: AtomicBool,
-    pub(crate) turns: Arc<AtomicU64>,
+    pub(crate) actions: Actions,
     pub(crate) crashes: AtomicU64,
     pub(crate) refused: Mutex<Vec<String>>,
 }
@@ -71,18 +81,27 @@ pub(crate) fn draw_options(random: &mut Random) -> HostOptions {
 }
 
 impl Hosts {
-    pub(crate) fn new(network: Arc<Network>, seed: u64, options: HostOptions, registry: Registry) -> Self {
+    /// No host yet. All of them will have the modern code, unless there is an upgrade to come.
+    pub(crate) fn new(
+        network: Arc<Network>,
+        seed: u64,
+        options: HostOptions,
+        (registries, effects): (Registries, Effects),
+        upgrades: bool,
+    ) -> Self {
         Self {
             network,
             seed,
             options,
-            registry,
+            registries,
+            effects,
+            modern: Mutex::new([!upgrades; HOSTS]),
             replay_always: Random::stream(seed, 6).chance(2_500),
             fuses: Random::stream(seed, 7).chance(7_500),
             places: Mutex::default(),
             next_owner: AtomicU32::new(1),
             closing: AtomicBool::new(false),
-            turns: Arc::default(),
+            actions: Actions::default(),
             crashes: AtomicU64::new(0),
             refused: Mutex::default(),
         }
@@ -127,18 +146,22 @@ impl Hosts {
         let Ok(id) = HostId::new(format!("h{place}-{}", owner.0)) else {
             unreachable!("short, not empty, without control characters")
         };
-        let local = LocalExecutor::new(self.registry.clone());
+        let modern = unpoisoned(&self.modern)[place];
+        let registry = if modern { &self.registries.modern } else { &self.registries.old };
+        let local = LocalExecutor::new(registry.clone());
         let local = if self.replay_always { local.replay_always() } else { local };
-        let slow = Slow {
+        let code = Code {
             local,
             env: Arc::clone(&env),
             plan: Arc::clone(&self.network.plan),
+            journal: Arc::clone(&self.network.journal),
+            effects: Arc::clone(&self.effects),
             pause_max: self.options.lease * 3,
-            turns: Arc::clone(&self.turns),
+            actions: Arc::clone(&self.actions),
             fuses: self.fuses,
         };
-        let wire = Arc::new(Wire::new(Arc::clone(&self.network), owner));
-        let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, Arc::new(slow), id.clone());
+        let wire = Arc::new(Wire::new(Arc::clone(&self.network), owner).old(!modern));
+        let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, Arc::new(code), id.clone());
         let host = host.options(self.options.clone());
         let (stop, stopped) = oneshot::channel::<()>();
         let (leave, gone) = oneshot::channel();
@@ -151,7 +174,7 @@ impl Hosts {
             let _ = leave.send(());
         };
         executor.spawn(owner, life.boxed());
-        unpoisoned(&self.places)[place] = Some(Living { owner, id, env, stop: Some(stop) });
+        unpoisoned(&self.places)[place] = Some(Living { owner, id, env, modern, stop: Some(stop) });
         (owner, gone)
     }
 
@@ -184,6 +207,15 @@ impl Hosts {
         drop(stop);
     }
 
+    /// Replaces the host of a place by one with the new code; false when it has it already.
+    pub(crate) fn upgrade(&self, place: usize) -> bool {
+        let old = !std::mem::replace(&mut unpoisoned(&self.modern)[place], true);
+        if old && unpoisoned(&self.places)[place].as_ref().is_some_and(|living| !living.modern) {
+            self.ask_to_stop(place);
+        }
+        old
+    }
+
     /// All hosts go on that were stopped in the middle of something.
     pub(crate) fn resume_all(&self) {
         for place in 0..HOSTS {
@@ -197,67 +229,6 @@ impl Hosts {
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         (0..HOSTS).for_each(|place| self.ask_to_stop(place));
-    }
-}
-
-/// The code of a host. Activities take their time, sometimes longer than a lease, and a few turns do too.
-struct Slow {
-    local: LocalExecutor,
-    env: Arc<SimEnv>,
-    plan: Arc<Plan>,
-    pause_max: Duration,
-    turns: Arc<AtomicU64>,
-    fuses: bool,
-}
-
-impl Slow {
-    async fn pause(&self) {
-        let longest = match self.env.random() % 20 {
-            0 if !self.plan.is_healed() => self.pause_max,
-            1..=4 => Duration::from_secs(2),
-            5..=9 => Duration::from_millis(5),
-            _ => return,
-        };
-        let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX - 1);
-        let pause = Duration::from_millis(self.env.random() % (millis + 1));
-        self.env.sleep_until(self.env.now().after(pause)).await;
-    }
-}
-
-#[async_trait]
-impl Code for Slow {
-    fn queues(&self) -> Queues {
-        self.local.queues()
-    }
-
-    fn fuses(&self) -> bool {
-        self.fuses
-    }
-
-    /// Most turns run at once where results are fused. Some take their time, as on a machine that is busy elsewhere; and
-    /// all of them where nothing is fused, as with a remote worker.
-    fn turn_at_once(&self, work: TurnWork) -> Attempt {
-        if !self.fuses || self.env.random().is_multiple_of(4) {
-            return Attempt::Later(Box::new(work));
-        }
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        self.local.turn_at_once(work)
-    }
-
-    async fn turn(&self, work: TurnWork) -> Result<TurnDone, dauer_core::turn::Stalled> {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        let done = self.local.turn(work).await;
-        if self.env.random().is_multiple_of(10) {
-            self.pause().await;
-        }
-        done
-    }
-
-    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
-        self.pause().await;
-        let result = self.local.activity(lease).await;
-        self.pause().await;
-        result
     }
 }
 

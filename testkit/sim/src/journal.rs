@@ -13,12 +13,14 @@ use std::task::Poll;
 use dauer_audit::{Commit, CommitJournal, Snapshot};
 use dauer_memory::MemoryHub;
 use dauer_store::{
-    Batch, Checkpoint, Committed, ExecutionId, Fence, History, InstanceId, Manage, Record, Refused, Revision,
+    Batch, Checkpoint, Class, Committed, ExecutionId, Fence, History, InstanceId, Manage, MessageId, Record,
+    Refused, Revision, Status, Task,
 };
 use futures::FutureExt;
 
 use crate::executor::Executor;
 use crate::faults::Plan;
+use crate::history::{ClientHistory, View, What};
 use crate::trace::hash;
 use crate::unpoisoned;
 
@@ -29,6 +31,7 @@ pub(crate) struct Journal {
     hub: Arc<MemoryHub>,
     plan: Arc<Plan>,
     executor: Executor,
+    history: Arc<ClientHistory>,
     state: Mutex<State>,
 }
 
@@ -39,12 +42,39 @@ struct State {
     histories: BTreeMap<InstanceId, (ExecutionId, Vec<Batch>)>,
     /// The histories that were replaced by a next run.
     replaced: Vec<(InstanceId, Vec<Batch>)>,
+    /// The identities of the tasks that were scheduled under one event id, in their order.
+    schedules: BTreeMap<(InstanceId, ExecutionId, i32), Vec<MessageId>>,
+    /// Commits by the status they led to.
+    statuses: BTreeMap<&'static str, u64>,
     violations: Vec<String>,
 }
 
 impl Journal {
-    pub(crate) fn new(hub: Arc<MemoryHub>, plan: Arc<Plan>, executor: Executor) -> Self {
-        Self { hub, plan, executor, state: Mutex::new(State::default()) }
+    pub(crate) fn new(
+        hub: Arc<MemoryHub>,
+        plan: Arc<Plan>,
+        executor: Executor,
+        history: Arc<ClientHistory>,
+    ) -> Self {
+        Self { hub, plan, executor, history, state: Mutex::new(State::default()) }
+    }
+
+    /// How many other tasks were scheduled under the same event id before that one.
+    pub(crate) fn earlier_schedules(&self, task: &Task) -> usize {
+        let key = (task.instance.clone(), task.execution, task.event_id);
+        let state = unpoisoned(&self.state);
+        let known = state.schedules.get(&key);
+        known.and_then(|ids| ids.iter().position(|id| *id == task.id)).unwrap_or_default()
+    }
+
+    /// Commits by the status they led to.
+    pub(crate) fn statuses(&self) -> BTreeMap<&'static str, u64> {
+        unpoisoned(&self.state).statuses.clone()
+    }
+
+    /// The history of an instance as it was committed so far.
+    pub(crate) fn committed(&self, instance: &InstanceId) -> Option<(ExecutionId, Vec<Batch>)> {
+        unpoisoned(&self.state).histories.get(instance).cloned()
     }
 
     /// The fences and records as they are now.
@@ -53,10 +83,11 @@ impl Journal {
         seen.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// Lets a call of commits happen and writes down what it did.
+    /// Lets a call of commits happen and writes down what it did. An amendment is nobody's: it has no epoch of its own.
     pub(crate) async fn watch(
         &self,
-        batch: &[Arc<Checkpoint>],
+        batch: &[Checkpoint],
+        amends: bool,
         call: impl Future<Output = Results>,
     ) -> Results {
         let ids: Vec<InstanceId> = batch.iter().map(|checkpoint| checkpoint.fence.instance.clone()).collect();
@@ -77,7 +108,11 @@ impl Journal {
                     && is_author(batch, at, &before.0)
                 {
                     self.note(checkpoint, &after.1);
-                    state.compare(checkpoint, before, after);
+                    let mut checkpoint = checkpoint.clone();
+                    if amends {
+                        checkpoint.fence.epoch = before.0.epoch;
+                    }
+                    state.compare(&checkpoint, before, after);
                     if let Poll::Ready(results) = &polled
                         && let Some(Err(refused @ (Refused::Fenced | Refused::NotExecuted(_)))) =
                             results.get(at)
@@ -96,6 +131,12 @@ impl Journal {
 
     fn note(&self, checkpoint: &Checkpoint, record: &Record) {
         let Fence { instance, revision, epoch, .. } = &checkpoint.fence;
+        self.history.point(instance, What::Committed(View::of(record)));
+        for message in &checkpoint.messages {
+            if let Class::Start(start) = &message.class {
+                self.history.point(&message.to, What::Begun(message.id, start.record.execution));
+            }
+        }
         let numbers = [
             5,
             hash(instance.as_str().as_bytes()),
@@ -158,9 +199,22 @@ impl Journal {
 
 /// Whether this checkpoint of a batch can have made the change: of several for one instance only the one that carries
 /// the fence of the moment, if there is one.
-fn is_author(batch: &[Arc<Checkpoint>], at: usize, current: &Fence) -> bool {
-    let fits = |checkpoint: &Arc<Checkpoint>| checkpoint.fence == *current;
+fn is_author(batch: &[Checkpoint], at: usize, current: &Fence) -> bool {
+    let fits = |checkpoint: &Checkpoint| checkpoint.fence == *current;
     batch.get(at).is_some_and(fits) || !batch.iter().any(fits)
+}
+
+/// A status by its name.
+pub(crate) fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Pending => "Pending",
+        Status::Running => "Running",
+        Status::Suspended => "Suspended",
+        Status::Completed => "Completed",
+        Status::Failed => "Failed",
+        Status::Terminated => "Terminated",
+        Status::Canceled => "Canceled",
+    }
 }
 
 impl State {
@@ -177,6 +231,14 @@ impl State {
             let text =
                 format!("a turn of epoch {} was committed in epoch {}", fence.epoch.0, current.epoch.0);
             self.violations.push(format!("I2 {id}: {text}: a superseded host came through"));
+        }
+        *self.statuses.entry(status_name(after.1.status)).or_default() += 1;
+        for task in &checkpoint.tasks {
+            let key = (task.instance.clone(), task.execution, task.event_id);
+            let ids = self.schedules.entry(key).or_default();
+            if !ids.contains(&task.id) {
+                ids.push(task.id);
+            }
         }
         for revision in old.0 + 1..=new.0 {
             self.commits.commits.push(Commit::of(checkpoint, Revision(revision)));

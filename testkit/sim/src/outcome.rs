@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::coverage::Coverage;
+
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -39,18 +41,16 @@ pub struct Statistics {
     pub fenced: u64,
     /// Answers of which the caller learned nothing.
     pub unknown: u64,
+    /// Commits of which the caller learned nothing.
+    pub unknown_commits: u64,
+    /// Those of them that had happened.
+    pub unknown_committed: u64,
+    /// Commits that were refused because somebody else had the instance.
+    pub fenced_commits: u64,
     /// Hosts that died.
     pub crashes: u64,
-    /// Sessions that were declared expired while their host worked.
-    pub expired: u64,
-    /// Calls that were executed twice.
-    pub duplicates: u64,
-    /// Calls that were late.
-    pub delays: u64,
-    /// Calls that were not executed.
-    pub failures: u64,
-    /// Hints that were lost.
-    pub hints_lost: u64,
+    /// Turns of the poisoned instance that were tried in vain.
+    pub poisoned: u64,
     /// Executions of activities, repeated ones included.
     pub effects: u64,
     /// Executions of activities beyond the first of each call.
@@ -63,8 +63,16 @@ pub struct Statistics {
     pub replayed: u64,
     /// Things that the auditor compared.
     pub audited: u64,
+    /// Calls of clients that were put in order.
+    pub client_calls: u64,
+    /// Timers of which it was checked when they fired.
+    pub timers: u64,
+    /// Instances that may have come to one end only.
+    pub certain: u64,
     /// Virtual time.
     pub duration: Duration,
+    /// What happened how often.
+    pub coverage: Coverage,
 }
 
 impl Statistics {
@@ -79,19 +87,22 @@ impl Statistics {
         self.met += other.met;
         self.fenced += other.fenced;
         self.unknown += other.unknown;
+        self.unknown_commits += other.unknown_commits;
+        self.unknown_committed += other.unknown_committed;
+        self.fenced_commits += other.fenced_commits;
         self.crashes += other.crashes;
-        self.expired += other.expired;
-        self.duplicates += other.duplicates;
-        self.delays += other.delays;
-        self.failures += other.failures;
-        self.hints_lost += other.hints_lost;
+        self.poisoned += other.poisoned;
         self.effects += other.effects;
         self.effects_repeated += other.effects_repeated;
         self.calls += other.calls;
         self.polls += other.polls;
         self.replayed += other.replayed;
         self.audited += other.audited;
+        self.client_calls += other.client_calls;
+        self.timers += other.timers;
+        self.certain += other.certain;
         self.duration += other.duration;
+        self.coverage.add(&other.coverage);
     }
 }
 
@@ -108,11 +119,6 @@ impl fmt::Display for Outcome {
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;
         }
-        write!(
-            f,
-            "  again, with a trace: DAUER_SIM_SEED={} cargo test -p dauer-sim --test seeds one_seed -- ",
-            self.seed
-        )?;
-        f.write_str("--nocapture")
+        write!(f, "  again, with a trace: cargo run --release -p dauer-sim -- replay {} --trace", self.seed)
     }
 }

@@ -1,72 +1,49 @@
-//! One run: a store, three hosts, clients and chaos, from one seed, until everything has finished and was checked.
+//! One run: a store, hosts, clients and chaos, from one seed, until everything has finished and was checked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use dauer_audit::{Evidence, Snapshot, collect};
-#[cfg(feature = "defects")]
-use dauer_memory::Defect;
 use dauer_memory::{ManualClock, MemoryStore};
-use dauer_replay::Registry;
-use dauer_store::{Env, HubName};
+use dauer_store::{Env, HubName, Timestamp};
 use futures::FutureExt;
-use futures::future::join_all;
+use futures::future::{join, join_all, select};
 
+use crate::cases::Case;
 use crate::chaos::{Chaos, STORE_SKEW_MAX};
-use crate::check::{self, Check};
-use crate::clients::{Case, Clients};
+use crate::check::Check;
+use crate::clients::Clients;
+use crate::config::Config;
 use crate::env::SimEnv;
 use crate::executor::{BEGINNING, Executor, Owner, Progress};
 use crate::faults::{Plan, Swarm};
-use crate::hosts::{self, HOSTS, Hosts};
+use crate::history::ClientHistory;
+use crate::hosts::{self, Hosts, Registries};
 use crate::interpret::{self, Effects};
 use crate::journal::Journal;
+use crate::kinds::Kind;
+use crate::liveness::{self, RECOVERY_MAX};
+use crate::model;
+use crate::operator::Operator;
 use crate::outcome::{Outcome, Statistics};
 use crate::random::Random;
-use crate::trace::Trace;
+use crate::trace::{Trace, hash};
 use crate::unpoisoned;
 use crate::wire::{Network, Wire};
-
-/// How long, beyond what the programs sleep, everything may take after the chaos: leases and pauses run out, delayed
-/// calls arrive, clocks that jumped are caught up with.
-const RECOVERY_MAX: Duration = Duration::from_secs(240);
 
 /// How often tasks may run without time going on. Nothing real needs a hundredth of it: something spins.
 const POLLS_AT_ONE_TIME_MAX: u64 = 200_000;
 
-/// How a run is made.
-#[derive(Debug, Clone, Default)]
-pub struct Config {
-    /// Whether lines of the trace are kept.
-    pub trace: bool,
-    /// No faults at all, whatever the seed says.
-    pub calm: bool,
-    /// What the store does wrong.
-    #[cfg(feature = "defects")]
-    pub defect: Option<Defect>,
-    /// Hosts forget the revision of their fence. Together with a store that does not compare epochs there is no fence.
-    #[cfg(feature = "defects")]
-    pub without_revision: bool,
-}
+/// How many commits a run may have: many times what the largest programs need. Without a limit a hub that takes one turn
+/// after the other would do so until its time is over, on a history that grows.
+const COMMITS_MAX: usize = 5_000;
 
-impl Config {
-    fn store(&self, clock: Arc<ManualClock>) -> MemoryStore {
-        let store = MemoryStore::new(clock);
-        #[cfg(feature = "defects")]
-        if let Some(defect) = self.defect {
-            return store.with_defect(defect);
-        }
-        store
-    }
+/// How wrong the clients' clock is at most, either way, in milliseconds.
+const CLIENT_SKEW_MAX_MS: u64 = 20_000;
 
-    fn without_revision(&self) -> bool {
-        #[cfg(feature = "defects")]
-        return self.without_revision;
-        #[cfg(not(feature = "defects"))]
-        false
-    }
-}
+/// How many of ten thousand seeds have an instance that nobody can run.
+const POISONED: u32 = 5_000;
 
 /// Everything of one run.
 struct World {
@@ -79,26 +56,30 @@ struct World {
     hosts: Arc<Hosts>,
     clients: Arc<Clients>,
     cases: Vec<Case>,
+    /// Whether the operator looks around, and whether there is something to end by force.
+    operator: (bool, bool),
     effects: Effects,
-    registry: Registry,
-    expired: Arc<AtomicU64>,
+    registries: Registries,
     finished: Arc<AtomicBool>,
     swarm: Swarm,
     lease: Duration,
+    host_count: usize,
 }
 
 /// Runs one seed.
 #[must_use]
 pub fn run(seed: u64, config: &Config) -> Outcome {
+    #[cfg(feature = "planted")]
+    let _planted = dauer_core::planted::plant(config.planted);
     let world = World::new(seed, config);
+    world.describe();
     world.spawn_all();
     let mut violations = Vec::new();
     let done = world.drive(&mut violations);
     let mut statistics = Statistics::default();
-    let snapshot = world.plan.silently(|| collect(&*world.network.hub).now_or_never());
-    match snapshot {
-        Some(Ok(snapshot)) => world.check(done, &snapshot, &mut statistics, &mut violations),
-        _ => violations.push("the store could not be dumped".into()),
+    match world.look() {
+        Some(snapshot) => world.check(done, &snapshot, &mut statistics, &mut violations),
+        None => violations.push("the store could not be dumped".into()),
     }
     world.count(&mut statistics);
     let trace = world.executor.trace();
@@ -108,47 +89,80 @@ pub fn run(seed: u64, config: &Config) -> Outcome {
     outcome
 }
 
+/// The cases of a seed, without those that are left out.
+fn cases(seed: u64, config: &Config) -> Vec<Case> {
+    let drawn = Case::draw(seed).into_iter().enumerate();
+    let left = drawn.filter(|(number, _)| !config.without_cases.contains(number));
+    let steps = |number: usize| -> Vec<usize> {
+        config.without_steps.iter().filter(|(case, _)| *case == number).map(|(_, step)| *step).collect()
+    };
+    left.map(|(number, case)| case.without(&steps(number))).collect()
+}
+
+fn network(store: &MemoryStore, plan: &Arc<Plan>, executor: &Executor, config: &Config) -> Arc<Network> {
+    let hub = store.hub(HubName::default());
+    let history = Arc::<ClientHistory>::default();
+    let (of_journal, of_hub) = (Arc::clone(&history), Arc::clone(&hub));
+    let journal = Arc::new(Journal::new(of_hub, Arc::clone(plan), executor.clone(), of_journal));
+    Arc::new(Network {
+        hub,
+        executor: executor.clone(),
+        plan: Arc::clone(plan),
+        journal,
+        history,
+        told: Default::default(),
+        stalled: Default::default(),
+        opened: Default::default(),
+        without_revision: config.without_revision(),
+    })
+}
+
 impl World {
     fn new(seed: u64, config: &Config) -> Self {
         let mut random = Random::stream(seed, 1);
-        let swarm = if config.calm { Swarm::calm() } else { Swarm::draw(&mut random) };
+        let swarm = Swarm::draw(&mut random);
+        let swarm = if config.calm { Swarm::calm() } else { swarm.without(&config.without) };
         let options = hosts::draw_options(&mut random);
         let lease = options.lease;
+        let poisoned = random.chance(POISONED);
+        let skew_ms = random.below(2 * CLIENT_SKEW_MAX_MS).cast_signed() - CLIENT_SKEW_MAX_MS.cast_signed();
+        let cases = cases(seed, config);
         let clock = Arc::new(ManualClock::new(BEGINNING));
         let trace = Arc::new(Trace::new(config.trace));
         let executor = Executor::new(Arc::clone(&clock), trace, Random::stream(seed, 2));
         let store = config.store(clock);
-        let plan = Arc::new(Plan::new(swarm.rates.clone(), Random::stream(seed, 3), executor.clone()));
+        let plan = Arc::new(Plan::new(swarm.clone(), Random::stream(seed, 3), executor.clone()));
         let env = Arc::new(SimEnv::new(executor.clone(), Owner::OUTSIDE, Random::stream(seed, 4)));
+        if swarm.has(Kind::ClientClock) {
+            env.set_skew_ms(skew_ms);
+            plan.hit(Kind::ClientClock);
+        }
         store.set_env(Arc::clone(&env) as Arc<dyn Env>);
         store.set_faults(Arc::clone(&plan) as Arc<dyn dauer_memory::FaultPlan>);
-        let hub = store.hub(HubName::default());
-        let journal = Arc::new(Journal::new(Arc::clone(&hub), Arc::clone(&plan), executor.clone()));
-        let network = Arc::new(Network {
-            hub,
-            executor: executor.clone(),
-            plan: Arc::clone(&plan),
-            journal: Arc::clone(&journal),
-            told: Default::default(),
-            stalled: Default::default(),
-            opened: Default::default(),
-            without_revision: config.without_revision(),
-        });
+        let network = network(&store, &plan, &executor, config);
+        let journal = Arc::clone(&network.journal);
         let effects = Effects::default();
-        let Ok(registry) = interpret::registry(&effects) else {
-            unreachable!("the two names are valid and differ")
+        let (Ok(old), Ok(modern)) =
+            (interpret::registry(&effects, false), interpret::registry(&effects, true))
+        else {
+            unreachable!("the names are valid and differ")
         };
-        let hosts = Arc::new(Hosts::new(Arc::clone(&network), seed, options, registry.clone()));
+        let registries = Registries { old, modern };
+        let code = (registries.clone(), Arc::clone(&effects));
+        let upgrades = swarm.has(Kind::Upgrade);
+        let hosts = Arc::new(Hosts::new(Arc::clone(&network), seed, options, code, upgrades));
         let clients = Arc::new(Clients {
             hub: Arc::new(Wire::new(Arc::clone(&network), Owner::OUTSIDE)),
             env,
+            plan: Arc::clone(&plan),
             journal: Default::default(),
+            ended: Default::default(),
+            purged: Default::default(),
             violations: Default::default(),
             seed,
         });
-        let count = random.between(3, 8);
-        let cases = Case::draw(&mut random, count);
-        let (expired, finished) = Default::default();
+        let operator = (!config.without_operator, !config.without_operator && poisoned);
+        let (finished, host_count) = (Arc::default(), config.hosts());
         Self {
             seed,
             executor,
@@ -159,17 +173,37 @@ impl World {
             hosts,
             clients,
             cases,
+            operator,
             effects,
-            registry,
-            expired,
+            registries,
             finished,
             swarm,
             lease,
+            host_count,
         }
     }
 
+    /// Says first what may come out: what comes after cannot change it.
+    fn describe(&self) {
+        let note = |numbers: &[u64], text: &dyn Fn() -> String| {
+            self.executor.trace().note(self.executor.now(), numbers, text);
+        };
+        note(&[10], &|| format!("faults: {:?}, until {:?}", self.swarm.rates, self.swarm.chaos));
+        for case in &self.cases {
+            note(&[11], &|| format!("case: {case:?}"));
+            for (id, member) in case.program.family(&case.id) {
+                let ending = model::ending(member, case.modern, case.terminated);
+                note(&[12, hash(id.as_str().as_bytes()), ending.count()], &|| format!("{id}: {ending}"));
+            }
+        }
+    }
+
+    fn look(&self) -> Option<Snapshot> {
+        self.plan.silently(|| collect(&*self.network.hub).now_or_never())?.ok()
+    }
+
     fn spawn_all(&self) {
-        for place in 0..HOSTS {
+        for place in 0..self.host_count {
             self.executor.spawn(Owner::OUTSIDE, Arc::clone(&self.hosts).supervise(place).boxed());
         }
         let chaos = Chaos {
@@ -179,21 +213,35 @@ impl World {
             executor: self.executor.clone(),
             plan: Arc::clone(&self.plan),
             pause_max: self.lease * 3,
-            expired: Arc::clone(&self.expired),
         };
         self.executor.spawn(Owner::OUTSIDE, chaos.run(Random::stream(self.seed, 5)).boxed());
         let serving = self.cases.iter().map(|case| Arc::clone(&self.clients).serve(case.clone()));
         let serving = join_all(serving);
+        let (clients, journal) = (Arc::clone(&self.clients), Arc::clone(&self.journal));
+        let operator =
+            Operator { clients, journal, ids: self.cases.iter().map(|case| case.id.clone()).collect() };
+        let (looks, poisoned) = self.operator;
+        let (around, poison) = (Random::stream(self.seed, 8), Random::stream(self.seed, 9));
         let (executor, plan, hosts) =
             (self.executor.clone(), Arc::clone(&self.plan), Arc::clone(&self.hosts));
         let (network, finished) = (Arc::clone(&self.network), Arc::clone(&self.finished));
         let course = async move {
-            serving.await;
+            let ended = async {
+                if poisoned {
+                    operator.poison(poison).await;
+                }
+            };
+            let work = join(serving, ended);
+            if looks {
+                select(work.boxed(), operator.look_around(around).boxed()).await;
+            } else {
+                work.await;
+            }
             plan.heal();
             hosts.resume_all();
             loop {
                 let snapshot = plan.silently(|| collect(&*network.hub).now_or_never());
-                if matches!(&snapshot, Some(Ok(snapshot)) if check::is_drained(snapshot)) {
+                if matches!(&snapshot, Some(Ok(snapshot)) if liveness::is_drained(snapshot)) {
                     break;
                 }
                 executor.sleep_until(executor.now().after(Duration::from_secs(1))).await;
@@ -212,8 +260,8 @@ impl World {
         // Also the way out is real: hosts drain and detach.
         self.hosts.close();
         let deadline = self.executor.now().after(RECOVERY_MAX);
-        let left =
-            in_time && self.until(deadline, violations, || (0..HOSTS).all(|p| self.hosts.owner(p).is_none()));
+        let gone = || (0..self.host_count).all(|place| self.hosts.owner(place).is_none());
+        let left = in_time && self.until(deadline, violations, gone);
         if in_time && !left {
             violations.push("L1: a host that was asked to stop did not leave".into());
         }
@@ -223,15 +271,14 @@ impl World {
         in_time
     }
 
-    fn until(
-        &self,
-        deadline: dauer_store::Timestamp,
-        violations: &mut Vec<String>,
-        done: impl Fn() -> bool,
-    ) -> bool {
+    fn until(&self, deadline: Timestamp, violations: &mut Vec<String>, done: impl Fn() -> bool) -> bool {
         while !done() {
             if self.executor.polls_at_this_time() > POLLS_AT_ONE_TIME_MAX {
                 violations.push("something spins: time stands still".into());
+                return false;
+            }
+            if self.journal.commits() > COMMITS_MAX {
+                violations.push("something never comes to rest: turn follows upon turn".into());
                 return false;
             }
             if self.executor.now() > deadline || self.executor.step() == Progress::Stuck {
@@ -249,7 +296,7 @@ impl World {
         violations: &mut Vec<String>,
     ) {
         if !done {
-            violations.extend(check::waits(snapshot).into_iter().map(|line| format!("waiting: {line}")));
+            violations.extend(liveness::waits(snapshot).into_iter().map(|line| format!("waiting: {line}")));
         }
         violations.append(&mut unpoisoned(&self.clients.violations));
         violations.append(&mut unpoisoned(&self.hosts.refused));
@@ -258,38 +305,53 @@ impl World {
         statistics.commits = self.journal.commits() as u64;
         let (commits, mut found) = self.journal.close();
         violations.append(&mut found);
+        let (checked, found) = self.network.history.check();
+        statistics.client_calls = checked;
+        violations.extend(found);
         let client = std::mem::take(&mut *unpoisoned(&self.clients.journal));
-        let (registry, effects) = (&self.registry, &self.effects);
+        let (registry, effects) = (&self.registries.modern, &self.effects);
         let mut check = Check { snapshot, registry, effects, statistics, violations };
         check.audit(&Evidence { client: Some(&client), commits: Some(&commits) });
         if done {
-            check.outcomes(&self.cases);
-            check.replay();
+            check.outcomes(&self.cases, &unpoisoned(&self.clients.ended));
+            // The store's clock may be ahead of the one that the chaos goes by.
+            check.replay(BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX));
             check.replay_replaced(&self.journal.replaced());
+            violations.extend(liveness::left_over(snapshot));
         }
     }
 
     fn count(&self, statistics: &mut Statistics) {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (counts, told) = (&self.plan.counts, &self.network.told);
+        let told = &self.network.told;
         statistics.seeds = 1;
-        statistics.turns = of(&self.hosts.turns);
         statistics.fused = of(&told.fused);
         statistics.arrived = of(&told.arrived);
         statistics.met = of(&told.met);
         statistics.fenced = of(&told.fenced);
+        statistics.fenced_commits = of(&told.fenced_commits);
         statistics.unknown = of(&told.unknown);
+        statistics.unknown_commits = of(&told.unknown_commits);
+        statistics.unknown_committed = of(&told.unknown_committed);
+        statistics.poisoned = of(&told.poisoned);
         statistics.calls = of(&told.calls);
         statistics.crashes = of(&self.hosts.crashes);
-        statistics.expired = of(&self.expired);
-        statistics.duplicates = of(&counts.duplicated);
-        statistics.delays = of(&counts.delayed);
-        statistics.failures = of(&counts.failed);
-        statistics.hints_lost = of(&counts.hints_lost);
         let effects = unpoisoned(&self.effects);
         statistics.effects = effects.values().map(|count| u64::from(*count)).sum();
         statistics.effects_repeated = statistics.effects - effects.len() as u64;
         statistics.polls = self.executor.polls();
         statistics.duration = self.executor.now().since(BEGINNING);
+        let endings = self.cases.iter().flat_map(|case| {
+            let family = case.program.family(&case.id).into_iter();
+            family.map(|(_, member)| model::ending(member, case.modern, case.terminated).count())
+        });
+        statistics.certain = endings.filter(|count| *count == 1).count() as u64;
+        let (turns, actions) = unpoisoned(&self.hosts.actions).clone();
+        statistics.turns = turns;
+        let events = std::mem::take(&mut statistics.coverage.events);
+        statistics.coverage = self.plan.coverage();
+        statistics.coverage.events = events;
+        statistics.coverage.actions = actions;
+        statistics.coverage.statuses = self.journal.statuses();
     }
 }

@@ -1,6 +1,6 @@
-//! What lies between a host and its store: calls take a moment, hosts die at their edges, commits are written down.
+//! What lies between a host or client and the store: calls take a moment, hosts die at their edges, requests arrive once
+//! more when nobody expects them, and what clients are told is written down.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,15 +8,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dauer_memory::{Call, MemoryHub};
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Create, Created, Delivered, Dump, DumpItem,
-    ExecutionId, Fence, History, Host, IdPage, InstanceId, Item, List, Lost, Manage, Message, MessageId,
-    Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits,
-    TaskLease, Then, Trouble, Want, Work,
+    Cause, Changes, Checkpoint, Class, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId,
+    Fence, Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
+    Scale, SessionId, Slice, StoreLimits, Work,
 };
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::executor::{Executor, Owner, give_way};
 use crate::faults::{Edge, Plan};
+use crate::history::{ClientHistory, What};
 use crate::journal::Journal;
+use crate::line::Line;
 use crate::unpoisoned;
 
 /// What hosts were told, over all of them.
@@ -25,12 +28,18 @@ pub(crate) struct Told {
     pub(crate) fenced: AtomicU64,
     pub(crate) unknown: AtomicU64,
     pub(crate) calls: AtomicU64,
+    pub(crate) fenced_commits: AtomicU64,
+    pub(crate) unknown_commits: AtomicU64,
+    /// Unknown commits that had happened by the time their caller was told.
+    pub(crate) unknown_committed: AtomicU64,
     /// Turns that were committed with results of their host's tasks.
     pub(crate) fused: AtomicU64,
     /// Kept instances for which something had arrived.
     pub(crate) arrived: AtomicU64,
     /// Claims that brought an instance of which a turn was under way, or committed, at the same host.
     pub(crate) met: AtomicU64,
+    /// Turns of the poisoned instance that somebody tried in vain.
+    pub(crate) poisoned: AtomicU64,
 }
 
 /// What all wires of a run share.
@@ -39,6 +48,7 @@ pub(crate) struct Network {
     pub(crate) executor: Executor,
     pub(crate) plan: Arc<Plan>,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) history: Arc<ClientHistory>,
     pub(crate) told: Told,
     /// Turns that a host gave back as impossible.
     pub(crate) stalled: Mutex<Vec<String>>,
@@ -51,19 +61,51 @@ pub(crate) struct Network {
 /// One owner's way to the hub.
 #[derive(Clone)]
 pub(crate) struct Wire {
-    network: Arc<Network>,
+    pub(crate) network: Arc<Network>,
     owner: Owner,
+    /// Whether the code of the host lacks what others have: it cannot run their instances.
+    pub(crate) old: bool,
 }
 
 impl Wire {
     pub(crate) fn new(network: Arc<Network>, owner: Owner) -> Self {
-        Self { network, owner }
+        Self { network, owner, old: false }
+    }
+
+    /// The way of a host whose code is old.
+    pub(crate) fn old(self, old: bool) -> Self {
+        Self { old, ..self }
+    }
+
+    /// Perhaps has the same request arrive once more, after a while and whoever died meanwhile. One that was refused as
+    /// not executed never arrives: that is what its caller was told.
+    pub(crate) fn echo<'a, T: 'a>(
+        &self,
+        call: Call,
+        answers: impl IntoIterator<Item = &'a Result<T, Refused>>,
+        again: impl FnOnce() -> BoxFuture<'static, ()>,
+    ) {
+        let network = &self.network;
+        let refused = |answer: &Result<T, Refused>| matches!(answer, Err(Refused::NotExecuted(_)));
+        if !answers.into_iter().any(refused)
+            && let Some(delay) = network.plan.echo(call)
+        {
+            let (executor, again) = (network.executor.clone(), again());
+            let later = async move {
+                executor.sleep_until(executor.now().after(delay)).await;
+                executor
+                    .trace()
+                    .note(executor.now(), &[7, call as u64], || format!("{call:?} arrives once more"));
+                again.await;
+            };
+            network.executor.spawn(Owner::OUTSIDE, later.boxed());
+        }
     }
 
     /// The edge of a call: before it is sent, or after it was answered.
     async fn edge(&self, call: Call, side: u64) {
         let network = &self.network;
-        let edge = network.plan.edge(self.owner != Owner::OUTSIDE);
+        let edge = network.plan.edge(call, side > 0, self.owner != Owner::OUTSIDE);
         let kind = match edge {
             Edge::Smooth => 0,
             Edge::GiveWay => 1,
@@ -89,7 +131,7 @@ impl Wire {
         }
     }
 
-    async fn call<T>(&self, call: Call, answer: impl Future<Output = T>) -> T {
+    pub(crate) async fn call<T>(&self, call: Call, answer: impl Future<Output = T>) -> T {
         self.network.told.calls.fetch_add(1, Ordering::Relaxed);
         self.edge(call, 0).await;
         let answer = answer.await;
@@ -97,7 +139,7 @@ impl Wire {
         answer
     }
 
-    fn tell<'a, T: 'a>(&self, results: impl IntoIterator<Item = &'a Result<T, Refused>>) {
+    pub(crate) fn tell<'a, T: 'a>(&self, results: impl IntoIterator<Item = &'a Result<T, Refused>>) {
         let network = &self.network;
         for result in results {
             let (number, told) = match result {
@@ -124,146 +166,54 @@ impl Wire {
     }
 }
 
-/// One session's way to the store.
-struct Line {
-    wire: Wire,
-    work: Arc<dyn Work>,
-    /// The last claim of each instance that brought it to its session once more, under the epoch it was kept with.
-    again: Mutex<BTreeMap<InstanceId, (Fence, Vec<MessageId>)>>,
-}
-
-impl Line {
-    /// Remembers what a claim brought, to see what becomes of it.
-    fn note_claim(&self, claimed: &[ClaimedTurn]) {
-        let mut again = unpoisoned(&self.again);
-        for ClaimedTurn { fence, messages, .. } in claimed {
-            let messages = messages.iter().map(|message| message.id).collect();
-            again.insert(fence.instance.clone(), (fence.clone(), messages));
-        }
-    }
-
-    /// Counts what is about fusion. A commit that carries the fence of a claim and uses none of its messages is that of
-    /// a turn which the claim met.
-    fn note_commits(&self, batch: &[Arc<Checkpoint>], results: &[Result<Committed, Refused>]) {
-        let (told, again) = (&self.wire.network.told, unpoisoned(&self.again));
-        let count = |counter: &AtomicU64, is: bool| counter.fetch_add(u64::from(is), Ordering::Relaxed);
-        for (checkpoint, result) in batch.iter().zip(results) {
-            let Checkpoint { fence, completions, consumed, history, then, .. } = &**checkpoint;
-            let Ok(committed) = result else { continue };
-            count(&told.fused, !completions.is_empty());
-            let kept = *then == Then::Keep && matches!(history, History::Append(_));
-            count(&told.arrived, kept && !committed.arrived.is_empty());
-            let met = again.get(&fence.instance).is_some_and(|(claimed, messages)| {
-                claimed == fence
-                    && !completions.is_empty()
-                    && !messages.iter().any(|message| consumed.contains(message))
-            });
-            count(&told.met, met);
-        }
-    }
-
-    /// With [`Network::without_revision`] a stale turn pretends to be the next one.
-    fn pretend(&self, mut batch: Vec<Arc<Checkpoint>>) -> Vec<Arc<Checkpoint>> {
-        let network = &self.wire.network;
-        if network.without_revision {
-            for checkpoint in &mut batch {
-                let current = network.journal.look(vec![checkpoint.fence.instance.clone()]).pop().flatten();
-                if let Some((current, _)) = current {
-                    Arc::make_mut(checkpoint).fence.revision = current.revision;
-                }
-            }
-        }
-        batch
-    }
-}
-
-#[async_trait]
-impl Work for Line {
-    fn session(&self) -> SessionId {
-        self.work.session()
-    }
-
-    async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        let claimed = self.wire.call(Call::ClaimTurns, self.work.claim_turns(want)).await?;
-        self.note_claim(&claimed);
-        Ok(claimed)
-    }
-
-    async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
-        self.wire.call(Call::LoadHistory, self.work.load_history(fence, from, max_bytes)).await
-    }
-
-    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
-        let sent = async {
-            let work = self.work.commit_turns(self.pretend(batch.clone()));
-            let results = self.wire.network.journal.watch(&batch, work).await;
-            self.wire.tell(&results);
-            results
-        };
-        let results = self.wire.call(Call::CommitTurns, sent).await;
-        self.note_commits(&batch, &results);
-        results
-    }
-
-    async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused> {
-        self.wire.call(Call::ClaimActivities, self.work.claim_activities(want)).await
-    }
-
-    async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>> {
-        let results = self.wire.call(Call::CompleteActivities, self.work.complete_activities(batch)).await;
-        self.wire.tell(&results);
-        results
-    }
-
-    async fn renew(&self) -> Result<Vec<Lost>, Refused> {
-        self.wire.call(Call::Renew, self.work.renew()).await
-    }
-
-    async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
-        for Release { item, trouble, .. } in &items {
-            if let (Item::Turn(Fence { instance, .. }), Some(Trouble { kind, reason, .. })) = (item, trouble)
-            {
-                let text =
-                    format!("a turn of {instance} was stalled, which no program does: {kind:?}: {reason}");
-                unpoisoned(&self.wire.network.stalled).push(text);
-            }
-        }
-        self.wire.call(Call::Release, self.work.release(items)).await
-    }
-
-    async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused> {
-        self.wire.call(Call::NextDue, self.work.next_due(queues)).await
-    }
-
-    async fn detach(&self) -> Result<(), Refused> {
-        self.wire.call(Call::Detach, self.work.detach()).await
-    }
-
-    fn changes(&self) -> Changes {
-        self.work.changes()
-    }
-}
-
 #[async_trait]
 impl Manage for Wire {
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
-        let results = self.call(Call::Create, self.network.hub.create(batch)).await;
+        let (history, began) = (&self.network.history, self.network.history.moment());
+        let results = self.call(Call::Create, self.network.hub.create(batch.clone())).await;
         self.tell(&results);
+        for (Create { start, .. }, result) in batch.iter().zip(&results) {
+            if let Class::Start(begins) = &start.class {
+                history.created((&start.to, start.id, begins.record.execution), began, result);
+            }
+        }
         results
     }
 
     async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>> {
-        let results = self.call(Call::Send, self.network.hub.send(batch)).await;
+        let (history, began) = (&self.network.history, self.network.history.moment());
+        let results = self.call(Call::Send, self.network.hub.send(batch.clone())).await;
         self.tell(&results);
+        for (message, result) in batch.iter().zip(&results) {
+            if let Ok(delivered) = result {
+                history.answered(&message.to, began, What::Sent(*delivered));
+            }
+        }
+        let hub = Arc::clone(&self.network.hub);
+        self.echo(Call::Send, &results, || async move { drop(hub.send(batch).await) }.boxed());
         results
     }
 
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
-        self.call(Call::Amend, self.network.hub.amend(checkpoint)).await
+        let amend = |network: Arc<Network>, checkpoint: Checkpoint| async move {
+            let batch = [checkpoint.clone()];
+            let amended = async { vec![network.hub.amend(checkpoint).await] };
+            let answer = network.journal.watch(&batch, true, amended).await.pop();
+            answer.unwrap_or_else(|| Err(Refused::Unknown(Cause::new("the journal lost the answer"))))
+        };
+        let answer = self.call(Call::Amend, amend(Arc::clone(&self.network), checkpoint.clone())).await;
+        let network = Arc::clone(&self.network);
+        self.echo(Call::Amend, [&answer], || async move { drop(amend(network, checkpoint).await) }.boxed());
+        answer
     }
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
-        self.call(Call::Get, self.network.hub.get(ids)).await
+        let (history, began) = (&self.network.history, self.network.history.moment());
+        let found = self.call(Call::Get, self.network.hub.get(ids.clone())).await?;
+        for (id, found) in ids.iter().zip(&found) {
+            history.saw(id, began, found.as_ref());
+        }
+        Ok(found)
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {
@@ -286,17 +236,36 @@ impl Manage for Wire {
     }
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
-        self.call(Call::Purge, self.network.hub.purge(purge)).await
+        let (history, began) = (&self.network.history, self.network.history.moment());
+        let answer = self.call(Call::Purge, self.network.hub.purge(purge.clone())).await;
+        // Clients purge one instance at a time here.
+        if let Purge::Ids(ids) = &purge
+            && let [id] = ids.as_slice()
+        {
+            match &answer {
+                Ok(purged) => history.answered(id, began, What::Purged(purged.count > 0)),
+                Err(Refused::Unknown(_)) => history.answered(id, began, What::PurgedPerhaps),
+                Err(_) => {}
+            }
+        }
+        let hub = Arc::clone(&self.network.hub);
+        self.echo(Call::Purge, [&answer], || async move { drop(hub.purge(purge).await) }.boxed());
+        answer
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         unpoisoned(&self.network.opened).push((self.owner, host.session));
         let work = self.call(Call::Attach, self.network.hub.attach(host)).await?;
-        Ok(Arc::new(Line { wire: self.clone(), work, again: Mutex::default() }))
+        Ok(Arc::new(Line::new(self.clone(), work)))
     }
 
     async fn end_session(&self, session: SessionId) -> Result<(), Refused> {
-        self.call(Call::EndSession, self.network.hub.end_session(session)).await
+        let answer = self.call(Call::EndSession, self.network.hub.end_session(session)).await;
+        let hub = Arc::clone(&self.network.hub);
+        self.echo(Call::EndSession, [&answer], || {
+            async move { drop(hub.end_session(session).await) }.boxed()
+        });
+        answer
     }
 
     async fn scale(&self) -> Result<Scale, Refused> {

@@ -1,16 +1,16 @@
 //! How sharp the simulator is: stores that break one rule of the contract each, found by some seed. What is missing
 //! here costs only time (hints, leases), is out of these programs' reach (entities, purge, queries), or is hidden by
-//! identity on purpose (a message sent twice is applied once).
+//! identity on purpose (a message sent twice is applied once), or by the core, which judges again (an answer for another
+//! run: the planted bug `stale-execution` takes away both protections).
 
 use dauer_memory::Defect;
 use dauer_sim::{Config, run};
 
 /// How many seeds a defect may hide from.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 200;
 
-const FOUND: [Defect; 17] = [
+const FOUND: [Defect; 16] = [
     Defect::AcceptRepeatInInbox,
-    Defect::AcceptOtherExecution,
     Defect::CompleteTwice,
     Defect::EndedKeepsMessages,
     Defect::ForgetDroppedClaim,

@@ -1,59 +1,70 @@
-//! Many seeds: no violation, everything finishes, and the faults that were meant to happen did happen.
+//! Many seeds: no violation, everything finishes, and whatever can happen did happen.
 //!
-//! `DAUER_SIM_SEEDS` is how many in all, `DAUER_SIM_FIRST` where they begin. The seeds are dealt to a few tests, which
-//! the test runner runs beside each other; each of them must see all faults.
+//! `DAUER_SIM_SEEDS` is how many, `DAUER_SIM_FIRST` where they begin. New seeds come with every commit: those of a commit
+//! are derived from its id, so that whoever runs its tests runs the same.
 
 mod support;
 
-use dauer_sim::{Config, Statistics, run};
+use std::process::Command;
+
+use dauer_sim::batch::{Batch, run_all};
+use dauer_sim::coverage::SEEDS_MIN;
+use dauer_sim::{Config, Statistics, run, shrink};
 use support::setting;
 
-/// How many tests share the seeds.
-const HANDS: u64 = 2;
+/// How many seeds each commit brings. A minute of every machine that builds it adds up over the years.
+const NEW_SEEDS: u64 = 200;
 
-/// How many seeds are run by default.
-const SEEDS: u64 = 1_000;
+/// Seeds of commits begin here, far above those that people count from 0.
+const NEW_FROM: u64 = 1 << 32;
 
-fn sim_seeds(hand: u64) {
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn clean(first: u64, count: u64) -> Batch {
+    let batch = run_all(first..first + count, &Config::default(), cores(), |_, _| {});
+    let report: Vec<String> = batch.failed.iter().map(ToString::to_string).collect();
+    assert!(batch.failures == 0, "{} of {count} seeds failed\n{}", batch.failures, report.join("\n"));
+    assert_eq!(batch.statistics.seeds, count);
+    batch
+}
+
+#[test]
+fn seeds_are_clean_and_whatever_can_happen_happens() {
     let first = setting("DAUER_SIM_FIRST").unwrap_or(0);
-    let count = setting("DAUER_SIM_SEEDS").unwrap_or(SEEDS);
-    let mut total = Statistics::default();
-    let mut failed = Vec::new();
-    for seed in (first..first + count).filter(|seed| seed % HANDS == hand) {
-        let outcome = run(seed, &Config::default());
-        total.add(&outcome.statistics);
-        if !outcome.violations.is_empty() {
-            failed.push(outcome);
-        }
-    }
-    eprintln!("{total:#?}");
-    let report: Vec<String> = failed.iter().take(10).map(ToString::to_string).collect();
-    assert!(failed.is_empty(), "{} of {} seeds failed\n{}", failed.len(), total.seeds, report.join("\n"));
-    for (what, times) in [
-        ("fenced", total.fenced),
-        ("commits with results", total.fused),
-        ("arrivals for kept instances", total.arrived),
-        ("claims that met a turn", total.met),
-        ("unknown", total.unknown),
-        ("crashes", total.crashes),
-        ("duplicates", total.duplicates),
-        ("expired", total.expired),
-        ("hints lost", total.hints_lost),
-        ("activities executed again", total.effects_repeated),
-    ] {
-        // A handful of seeds, when somebody asks for so few, need not have everything.
-        assert!(times > 0 || total.seeds < 20, "nothing was tested: no {what} in {total:?}");
+    let count = setting("DAUER_SIM_SEEDS").unwrap_or(SEEDS_MIN);
+    let Statistics { coverage, fused, arrived, met, fenced_commits, seeds, .. } =
+        clean(first, count).statistics;
+    // A handful of seeds, when somebody asks for so few, need not have everything.
+    if seeds >= SEEDS_MIN {
+        assert_eq!(coverage.empty(), Vec::<String>::new(), "nothing was tested there");
+        assert!(coverage.faults() >= 20 * seeds, "{} faults are too few", coverage.faults());
+        assert!([fused, arrived, met, fenced_commits].iter().all(|count| *count > 0));
     }
 }
 
-#[test]
-fn sim_seeds_even() {
-    sim_seeds(0);
+/// The id of the commit, from the environment or from git; without either always the same one.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "which seeds are new is a setting; a run is a function of its seed"
+)]
+fn commit() -> String {
+    let git = || {
+        let root = env!("CARGO_MANIFEST_DIR");
+        let found = Command::new("git").args(["-C", root, "rev-parse", "HEAD"]).output().ok()?;
+        found.status.success().then(|| String::from_utf8_lossy(&found.stdout).trim().to_owned())
+    };
+    std::env::var("DAUER_SIM_COMMIT").ok().or_else(git).unwrap_or_else(|| "no commit".into())
 }
 
 #[test]
-fn sim_seeds_odd() {
-    sim_seeds(1);
+fn new_seeds_of_this_commit_are_clean() {
+    let commit = commit();
+    let hash = commit.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    let first = NEW_FROM + u64::from(hash) * NEW_SEEDS;
+    eprintln!("commit {commit}: seeds {first} to {}", first + NEW_SEEDS - 1);
+    clean(first, NEW_SEEDS);
 }
 
 /// Seeds that once found something, or nearly did. They must stay clean for ever.
@@ -78,21 +89,27 @@ fn calm_seeds() {
     for seed in 0..20 {
         let outcome = run(seed, &Config { calm: true, ..Config::default() });
         assert!(outcome.violations.is_empty(), "{outcome}");
-        let Statistics { fenced, unknown, crashes, effects_repeated, turns, commits, .. } =
+        let Statistics { fenced, unknown, crashes, effects_repeated, turns, commits, coverage, .. } =
             outcome.statistics;
-        assert_eq!((fenced, unknown, crashes, effects_repeated), (0, 0, 0, 0), "seed {seed}");
-        assert!(turns > 0 && commits >= turns, "seed {seed}: {turns} turns, {commits} commits");
+        assert_eq!((fenced, unknown, crashes, coverage.faults()), (0, 0, 0, 0), "seed {seed}");
+        assert_eq!(effects_repeated, 0, "seed {seed}");
+        assert!(turns > 0 && commits > 0, "seed {seed}: {turns} turns, {commits} commits");
     }
 }
 
-/// One seed with its trace: `DAUER_SIM_SEED=7 cargo test -p dauer-sim --test seeds one_seed -- --nocapture`.
+/// What is left of a failing seed fails too, and is less than before.
 #[test]
-fn one_seed() {
-    let seed = setting("DAUER_SIM_SEED");
-    let outcome = run(seed.unwrap_or(0), &Config { trace: true, ..Config::default() });
-    assert!(!outcome.trace.is_empty());
-    if seed.is_some() {
-        eprintln!("{}\n{:#?}", outcome.trace.join("\n"), outcome.statistics);
-    }
-    assert!(outcome.violations.is_empty(), "{outcome}");
+fn a_failing_seed_is_made_smaller() {
+    use dauer_memory::Defect;
+    let config = Config { defect: Some(Defect::LoseTimers), ..Config::default() };
+    let failing = (0..50).find(|seed| !run(*seed, &config).violations.is_empty()).expect("no seed fails");
+    let shrunk = shrink(failing, &config).expect("it fails");
+    assert!(!run(failing, &shrunk.config).violations.is_empty(), "{}", shrunk.config);
+    let left_out =
+        shrunk.config.without.len() + shrunk.config.without_cases.len() + shrunk.config.without_hosts;
+    assert!(left_out > 3, "hardly anything was left out:{}", shrunk.config);
+    assert!(
+        shrink(failing, &Config::default()).is_none(),
+        "without the defect there is nothing to make smaller"
+    );
 }

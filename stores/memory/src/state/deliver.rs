@@ -4,6 +4,8 @@ use dauer_store::{
     Class, Delivered, DropReason, Encoded, Hold, InstanceId, Message, Record, Refused, Revision, Times,
 };
 
+use dauer_core::planted::{self, Bug};
+
 use super::State;
 use super::applied::is_remembered;
 use super::instance::{Instance, opens};
@@ -59,7 +61,8 @@ impl State {
             return Err(DropReason::Repeat);
         }
         let other_run = message.execution.is_some_and(|execution| execution != record.execution);
-        if other_run && !self.broken(Defect::AcceptOtherExecution) {
+        let accepts = self.broken(Defect::AcceptOtherExecution) || planted::is_on(Bug::StaleExecution);
+        if other_run && !accepts {
             return Err(DropReason::OtherExecution);
         }
         if record.hold == Hold::Ended && opens(message).is_none() {

@@ -45,7 +45,8 @@ impl State {
         let mut bytes = 0usize;
         for stored in history.iter().skip_while(|stored| !after(stored)) {
             bytes = bytes.saturating_add(stored.batch.events.len());
-            if bytes > max_bytes && !slice.batches.is_empty() {
+            // A batch without events begins where the next one does: a page of nothing else would be asked for for ever.
+            if bytes > max_bytes && !slice.batches.is_empty() && stored.first > from {
                 slice.next = Some(stored.first);
                 break;
             }

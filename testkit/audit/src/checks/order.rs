@@ -3,7 +3,7 @@
 //! A dump shows the order of what is waiting. What was consumed is known by id only, so its order needs the journal
 //! of commits, which says who sent what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_core::model::{Class, Message, Origin};
 use dauer_core::{InstanceId, MessageId, Revision};
@@ -65,6 +65,8 @@ fn consumed(views: &Views<'_>, journal: &CommitJournal, tally: &mut Tally) {
             }
         }
     }
+    // A transport may deliver a message once more, long after its turn. That it has no effect is I5's concern.
+    let mut seen = BTreeSet::new();
     // A run that continues as new hands messages on under their ids, so each run has an order of its own.
     let mut last: BTreeMap<(&InstanceId, &InstanceId), (u128, Rank)> = BTreeMap::new();
     for commit in in_order(journal) {
@@ -72,6 +74,9 @@ fn consumed(views: &Views<'_>, journal: &CommitJournal, tally: &mut Tally) {
         for id in &commit.consumed {
             let Some(&(sender, rank)) = sent.get(&(target, *id)) else { continue };
             let run = commit.fence.execution.0;
+            if !seen.insert((target, *id, run)) {
+                continue;
+            }
             let before = last.insert((target, sender), (run, rank)).filter(|(of, _)| *of == run);
             let place = || Place::at(target, format!("revision {}", commit.revision.0));
             tally.check(before.is_none_or(|(_, before)| before < rank), place, || {

@@ -1,0 +1,187 @@
+//! The operator: looks at everything while it happens, and ends by force what can never end by itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dauer_core::ledger::Ledger;
+use dauer_core::send::{self, StartRequest};
+use dauer_core::turn::{self, Order};
+use dauer_store::{
+    Batch, Checkpoint, Create, Env, ExecutionId, InstanceId, List, Manage, Over, Query, Refused, Reuse,
+    Status,
+};
+
+use crate::clients::Clients;
+use crate::journal::Journal;
+use crate::program::POISON;
+use crate::random::Random;
+
+/// The longest time between two looks.
+const LOOK_PAUSE: Duration = Duration::from_secs(4);
+
+/// The latest that the poisoned instance is ended.
+const POISON_MAX: Duration = Duration::from_secs(40);
+
+/// Small enough that a history has several pages.
+const PAGE_BYTES: usize = 200;
+
+/// Instances of one page.
+const PAGE: usize = 3;
+
+/// The one who looks.
+pub(crate) struct Operator {
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) journal: Arc<Journal>,
+    /// The instances to look at more closely.
+    pub(crate) ids: Vec<InstanceId>,
+}
+
+impl Operator {
+    fn hub(&self) -> &dyn Manage {
+        &*self.clients.hub
+    }
+
+    /// Looks at one thing after the other, for ever. A look that fails is none.
+    pub(crate) async fn look_around(&self, mut random: Random) {
+        loop {
+            self.clients.sleep(random.duration(LOOK_PAUSE)).await;
+            match random.below(5) {
+                0 => self.query().await,
+                1 => self.list().await,
+                2 if !self.ids.is_empty() => {
+                    let at = random.index(self.ids.len());
+                    self.read(&self.ids[at]).await;
+                }
+                // Their answers are of this moment only; what counts is that asking does no harm.
+                3 => drop(self.hub().scale().await),
+                _ => drop(self.hub().dump(None).await),
+            }
+        }
+    }
+
+    /// No instance is on two pages.
+    async fn query(&self) {
+        let mut seen = BTreeSet::new();
+        let mut query = Query { page: PAGE, ..Query::default() };
+        while let Ok(page) = self.hub().query(query.clone()).await {
+            for (id, _) in page.records {
+                if !seen.insert(id.clone()) {
+                    self.clients.complain(format!("{id} is on two pages of a query"));
+                }
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// What is listed as ended has ended, or is gone.
+    async fn list(&self) {
+        let Ok(page) = self.hub().list(List { page: PAGE, ..List::default() }).await else { return };
+        let Ok(found) = self.hub().get(page.ids).await else { return };
+        for (fence, record) in found.into_iter().flatten() {
+            if !record.status.is_ended() {
+                self.clients
+                    .complain(format!("{} is listed as ended and is {:?}", fence.instance, record.status));
+            }
+        }
+    }
+
+    /// A page of a history is what was committed by then, and has all that was committed before it was asked for.
+    async fn read(&self, id: &InstanceId) {
+        let before = self.journal.committed(id);
+        let Ok(slice) = self.hub().read_history(id, None, 0, PAGE_BYTES).await else { return };
+        let Some((execution, after)) = self.journal.committed(id) else { return };
+        let same_run =
+            |run: &Option<(ExecutionId, Vec<Batch>)>| run.as_ref().is_none_or(|(of, _)| *of == execution);
+        if !same_run(&before) {
+            return;
+        }
+        let read: Vec<&Batch> = slice.batches.iter().map(|stored| &stored.batch).collect();
+        let missing = before.is_some_and(|(_, before)| slice.next.is_none() && read.len() < before.len());
+        let gone = slice.batches.is_empty();
+        if !gone
+            && (missing
+                || read.len() > after.len()
+                || read.iter().zip(&after).any(|(read, was)| **read != *was))
+        {
+            self.clients.complain(format!("I1 {id}: a page of its history is not what was committed"));
+        }
+    }
+
+    /// Starts what nobody can run, and ends it by force after a while: I13 and L4 with everybody else's luck.
+    pub(crate) async fn poison(&self, mut random: Random) {
+        let Ok(id) = InstanceId::new(POISON) else { return };
+        let request = StartRequest::new(id.clone(), POISON);
+        let Ok(start) = send::start(request, self.clients.caller(), Over::Refuse) else { return };
+        loop {
+            let create = Create { start: start.clone(), reuse: Reuse { replaceable: Vec::new() } };
+            match self.hub().create(vec![create]).await.pop() {
+                Some(Ok(_)) => break,
+                Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => self.clients.rest().await,
+                other => {
+                    return self.clients.complain(format!("{id}: its start was answered with {other:?}"));
+                }
+            }
+        }
+        self.clients.sleep(random.duration(POISON_MAX)).await;
+        while !self.end_by_force(&id).await {
+            self.clients.rest().await;
+        }
+    }
+
+    /// Whether it has ended. The same amendment is sent until it is known what became of it.
+    async fn end_by_force(&self, id: &InstanceId) -> bool {
+        let Ok(found) = self.hub().get(vec![id.clone()]).await else { return false };
+        let Some((fence, record)) = found.into_iter().next().flatten() else {
+            self.clients.complain(format!("I4 {id}: started, and not there"));
+            return true;
+        };
+        if record.status.is_ended() {
+            if record.status != Status::Terminated {
+                self.clients
+                    .complain(format!("{id} has ended as {:?}, and nobody could run it", record.status));
+            }
+            return true;
+        }
+        let Some(ledger) = self.ledger(id, record.execution).await else { return false };
+        if ledger.events() != record.history_len {
+            return false;
+        }
+        let order = Order { reason: Some("\"by force\"".into()), recurse: true };
+        let now = self.clients.env.now();
+        match turn::force_terminate(fence, record, ledger, now, &order) {
+            Ok(finished) => self.amend(finished.checkpoint).await,
+            Err(stalled) => self.clients.complain(format!("{id} could not be ended: {stalled}")),
+        }
+        false
+    }
+
+    async fn amend(&self, checkpoint: Checkpoint) {
+        while let Err(refused) = self.hub().amend(checkpoint.clone()).await {
+            match refused {
+                Refused::Unknown(_) | Refused::NotExecuted(_) => self.clients.rest().await,
+                // Somebody was quicker: look again.
+                Refused::Fenced => return,
+                other => {
+                    return self.clients.complain(format!("an amendment was answered with {other}"));
+                }
+            }
+        }
+    }
+
+    async fn ledger(&self, id: &InstanceId, execution: ExecutionId) -> Option<Ledger> {
+        let mut ledger = Ledger::new(id.clone(), execution);
+        let mut from = Some(0);
+        while let Some(next) = from {
+            let slice = self.hub().read_history(id, Some(execution), next, PAGE_BYTES).await.ok()?;
+            for batch in &slice.batches {
+                ledger.absorb(batch).ok()?;
+            }
+            from = slice.next;
+        }
+        Some(ledger)
+    }
+}

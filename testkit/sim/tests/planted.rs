@@ -1,0 +1,30 @@
+//! How sharp the checkers are: every bug that is planted in core, hub and store is found, and the same seeds are clean
+//! without it.
+
+use dauer_core::planted::Bug;
+use dauer_sim::hunt::{clean, hunt};
+
+/// How many seeds a bug may hide from.
+const SEEDS: u64 = 200;
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        match hunt(*bug, SEEDS, cores()) {
+            Some(outcome) => eprintln!("{}: seed {}: {}", bug.name(), outcome.seed, outcome.violations[0]),
+            None => missed.push(bug.name()),
+        }
+    }
+    assert!(Bug::ALL.len() >= 12);
+    assert!(missed.is_empty(), "no seed below {SEEDS} finds {missed:?}");
+}
+
+#[test]
+fn the_same_seeds_are_clean_without_a_bug() {
+    assert_eq!(clean(SEEDS, cores()), 0);
+}
