@@ -22,6 +22,14 @@ const LEGAL: &[Legal] = &[
         let repeat = (first, Fate::Dropped(DropReason::Repeat));
         dump.history[1].batch.consumed.extend([repeat, repeat]);
     }),
+    ("a message is delivered once more, after a later one of its sender", |world| {
+        let second = |commit: &&mut dauer_audit::Commit| {
+            commit.fence.instance == name("idle") && commit.revision == Revision(2)
+        };
+        let commit = world.commits.commits.iter_mut().find(second).unwrap();
+        assert!(commit.consumed.contains(&id("busy/5/0")));
+        commit.consumed.push(id("busy/5/0"));
+    }),
     ("the answer of a task waits, and the task is gone", |world| {
         let dump = world.snapshot.tasks.remove(&id("kid/0/0")).unwrap();
         let answer = answer_to(world.instance("kid"), dump.task.id);

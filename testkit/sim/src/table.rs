@@ -75,7 +75,7 @@ fn figures(text: &mut String, statistics: &Statistics) -> std::fmt::Result {
     let faults = s.coverage.faults();
     let seeds = s.seeds.max(1);
     writeln!(text, "{} seeds, {} instances, {} with one ending only", s.seeds, s.instances, s.certain)?;
-    writeln!(text, "  {faults} faults, {}.{} a seed", faults / seeds, faults * 10 / seeds % 10)?;
+    writeln!(text, "  {faults} faults, {}.{} faults a seed", faults / seeds, faults * 10 / seeds % 10)?;
     writeln!(text, "  {} turns, {} commits, {} of them fused", s.turns, s.commits, s.fused)?;
     writeln!(text, "  {} fenced commits, {} fenced in all", s.fenced_commits, s.fenced)?;
     let (unknown, committed) = (s.unknown_commits, s.unknown_committed);

@@ -18,8 +18,10 @@ fn same_seed_same_trace() {
     for seed in [0, 1, 2, 3, 5, 8, 13, 21] {
         let (first, second) = (run(seed, &Config::default()), run(seed, &Config::default()));
         assert_eq!(first, second, "seed {seed} has two runs");
-        let traced = run(seed, &Config { trace: true, ..Config::default() });
-        assert_eq!(traced.trace_hash, first.trace_hash, "seed {seed} runs differently when it is watched");
+        let traced = || run(seed, &Config { trace: true, ..Config::default() });
+        let watched = traced();
+        assert_eq!(watched.trace_hash, first.trace_hash, "seed {seed} runs differently when it is watched");
+        assert!(watched.trace == traced().trace && !watched.trace.is_empty(), "seed {seed} has two traces");
     }
 }
 
