@@ -93,7 +93,8 @@ impl Dispatch {
                 let attempts = pending.attempts + 1;
                 let mut pending = pending;
                 if planted::is_on(Bug::BlindRetry) && unknown {
-                    pending.checkpoint.fence.revision = pending.checkpoint.fence.revision.next();
+                    let checkpoint = Arc::make_mut(&mut pending.checkpoint);
+                    checkpoint.fence.revision = checkpoint.fence.revision.next();
                 }
                 let delay = self.session.retry_delay(attempts).min(self.session.options.poll_max);
                 let again = Box::new(Pending { unknown, attempts, ..pending });

@@ -293,6 +293,7 @@ fn hint_name(hint: &Hint) -> &'static str {
         Hint::Ready(WorkKind::Activity) => "ready task",
         Hint::Ready(_) => "ready turn",
         Hint::Status(..) => "status",
+        Hint::Ended(..) => "ended",
         Hint::SessionEnded(_) => "session ended",
         Hint::Elsewhere => "elsewhere",
     }

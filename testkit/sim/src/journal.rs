@@ -86,7 +86,7 @@ impl Journal {
     /// Lets a call of commits happen and writes down what it did. An amendment is nobody's: it has no epoch of its own.
     pub(crate) async fn watch(
         &self,
-        batch: &[Checkpoint],
+        batch: &[Arc<Checkpoint>],
         amends: bool,
         call: impl Future<Output = Results>,
     ) -> Results {
@@ -108,7 +108,7 @@ impl Journal {
                     && is_author(batch, at, &before.0)
                 {
                     self.note(checkpoint, &after.1);
-                    let mut checkpoint = checkpoint.clone();
+                    let mut checkpoint = Checkpoint::clone(checkpoint);
                     if amends {
                         checkpoint.fence.epoch = before.0.epoch;
                     }
@@ -199,8 +199,8 @@ impl Journal {
 
 /// Whether this checkpoint of a batch can have made the change: of several for one instance only the one that carries
 /// the fence of the moment, if there is one.
-fn is_author(batch: &[Checkpoint], at: usize, current: &Fence) -> bool {
-    let fits = |checkpoint: &Checkpoint| checkpoint.fence == *current;
+fn is_author(batch: &[Arc<Checkpoint>], at: usize, current: &Fence) -> bool {
+    let fits = |checkpoint: &Arc<Checkpoint>| checkpoint.fence == *current;
     batch.get(at).is_some_and(fits) || !batch.iter().any(fits)
 }
 

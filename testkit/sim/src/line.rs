@@ -43,11 +43,11 @@ impl Line {
 
     /// Counts what is about fusion. A commit that carries the fence of a claim and uses none of its messages is that of
     /// a turn which the claim met.
-    fn note_commits(&self, batch: &[Checkpoint], results: &[Result<Committed, Refused>]) {
+    fn note_commits(&self, batch: &[Arc<Checkpoint>], results: &[Result<Committed, Refused>]) {
         let (told, again) = (&self.wire.network.told, unpoisoned(&self.again));
         let count = |counter: &AtomicU64, is: bool| counter.fetch_add(u64::from(is), Ordering::Relaxed);
         for (checkpoint, result) in batch.iter().zip(results) {
-            let Checkpoint { fence, completions, consumed, history, then, .. } = checkpoint;
+            let Checkpoint { fence, completions, consumed, history, then, .. } = &**checkpoint;
             count(&told.fenced_commits, matches!(result, Err(Refused::Fenced)));
             if let Err(Refused::Unknown(_)) = result {
                 count(&told.unknown_commits, true);
@@ -69,7 +69,7 @@ impl Line {
     }
 
     /// Perhaps delivers what a commit has sent once more, after a while: a transport may, and it must have no effect.
-    fn send_again(&self, batch: &[Checkpoint], results: &[Result<Committed, Refused>]) {
+    fn send_again(&self, batch: &[Arc<Checkpoint>], results: &[Result<Committed, Refused>]) {
         let network = &self.wire.network;
         let committed = batch.iter().zip(results).filter(|(_, result)| result.is_ok());
         let sent = committed.flat_map(|(checkpoint, _)| checkpoint.timers.iter().chain(&checkpoint.messages));
@@ -85,13 +85,13 @@ impl Line {
     }
 
     /// With `Network::without_revision` a stale turn pretends to be the next one.
-    fn pretend(&self, mut batch: Vec<Checkpoint>) -> Vec<Checkpoint> {
+    fn pretend(&self, mut batch: Vec<Arc<Checkpoint>>) -> Vec<Arc<Checkpoint>> {
         let network = &self.wire.network;
         if network.without_revision {
             for checkpoint in &mut batch {
                 let current = network.journal.look(vec![checkpoint.fence.instance.clone()]).pop().flatten();
                 if let Some((current, _)) = current {
-                    checkpoint.fence.revision = current.revision;
+                    Arc::make_mut(checkpoint).fence.revision = current.revision;
                 }
             }
         }
@@ -115,7 +115,7 @@ impl Work for Line {
         self.wire.call(Call::LoadHistory, self.work.load_history(fence, from, max_bytes)).await
     }
 
-    async fn commit_turns(&self, batch: Vec<Checkpoint>) -> Vec<Result<Committed, Refused>> {
+    async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         let sent = async {
             let work = self.work.commit_turns(self.pretend(batch.clone()));
             let results = self.wire.network.journal.watch(&batch, false, work).await;

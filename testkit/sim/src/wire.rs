@@ -196,7 +196,7 @@ impl Manage for Wire {
 
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
         let amend = |network: Arc<Network>, checkpoint: Checkpoint| async move {
-            let batch = [checkpoint.clone()];
+            let batch = [Arc::new(checkpoint.clone())];
             let amended = async { vec![network.hub.amend(checkpoint).await] };
             let answer = network.journal.watch(&batch, true, amended).await.pop();
             answer.unwrap_or_else(|| Err(Refused::Unknown(Cause::new("the journal lost the answer"))))
