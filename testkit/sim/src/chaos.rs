@@ -18,6 +18,9 @@ pub(crate) const STORE_SKEW_MAX: Duration = Duration::from_secs(60);
 /// How long the store is slow, or away, at most.
 const BAD_TIMES_MAX: Duration = Duration::from_secs(12);
 
+/// How long a host whose lease is over stands still at most: longer than anybody waits before looking for work.
+const ZOMBIE_MAX: Duration = Duration::from_secs(8);
+
 /// The furthest a host's clock is wrong, either way, in milliseconds.
 const HOST_SKEW_MAX_MS: u64 = 120_000;
 
@@ -74,6 +77,8 @@ impl Chaos {
                 if let Some(id) = self.hosts.id(place) {
                     self.store.expire_sessions(&id);
                 }
+                // Long enough for others to take what it holds before it renews: then it comes back and commits.
+                self.pause(owner, random.duration(ZOMBIE_MAX));
             }
             Kind::HostClock => {
                 let skew_ms =

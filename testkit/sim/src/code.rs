@@ -128,7 +128,7 @@ impl Executor for Code {
     /// Most turns run at once where results are fused. Some take their time, as on a machine that is busy elsewhere; and
     /// all of them where nothing is fused, as with a remote worker.
     fn turn_at_once(&self, work: TurnWork) -> Attempt {
-        if !self.fuses || self.env.random().is_multiple_of(4) {
+        if !self.fuses || self.env.random().is_multiple_of(4) || self.plan.may(Kind::TurnLate) {
             return Attempt::Later(Box::new(work));
         }
         let attempt = match self.turn_elsewhere(work) {

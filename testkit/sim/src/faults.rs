@@ -173,6 +173,11 @@ impl Plan {
         !self.is_quiet() && unpoisoned(&self.random).chance(self.swarm.rate(kind))
     }
 
+    /// Whether that may happen now.
+    pub(crate) fn may(&self, kind: Kind) -> bool {
+        !self.is_quiet() && self.swarm.has(kind)
+    }
+
     /// Whether that happens now; counted.
     pub(crate) fn happens(&self, kind: Kind) -> bool {
         let happens = self.chance(kind);

@@ -89,14 +89,14 @@ kinds! {
     /// An activity takes up to three leases.
     ActivityLate = ("activity-late", Code, &[200, 1_000]),
     /// A turn takes so long that its lease may be over when it commits.
-    TurnLate = ("turn-late", Code, &[300, 1_000, 4_000]),
+    TurnLate = ("turn-late", Code, &[500, 2_000, 6_000]),
     /// A host dies while its tasks wait for whatever they wait for.
     CrashAtAwait = ("crash-at-await", Await, &[20, 60, 200]),
     /// A host dies, and another one comes after a while.
     Crash = ("crash", Deed, DEEDS),
     /// A host is stopped for a while and goes on as if nothing had happened: a zombie, if longer than its lease.
     Pause = ("pause", Deed, DEEDS),
-    /// The store takes a host's sessions for expired while it works.
+    /// A host's lease is over while it works, and it stands still for a moment: a zombie that returns and commits.
     Expire = ("expire", Deed, DEEDS),
     /// A host's clock jumps.
     HostClock = ("host-clock", Deed, DEEDS),

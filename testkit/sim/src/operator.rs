@@ -8,8 +8,8 @@ use dauer_core::ledger::Ledger;
 use dauer_core::send::{self, StartRequest};
 use dauer_core::turn::{self, Order};
 use dauer_store::{
-    Batch, Checkpoint, Create, Env, ExecutionId, InstanceId, List, Manage, Over, Query, Refused, Reuse,
-    Status,
+    Batch, Checkpoint, Create, Env, ExecutionId, InstanceId, List, Manage, Over, Purge, Query, Refused,
+    Reuse, Revision, Status,
 };
 
 use crate::clients::Clients;
@@ -25,6 +25,9 @@ const POISON_MAX: Duration = Duration::from_secs(40);
 
 /// Small enough that a history has several pages.
 const PAGE_BYTES: usize = 200;
+
+/// Further than the revision of any instance gets.
+const NEVER_REACHED: u64 = 1_000_000;
 
 /// Instances of one page.
 const PAGE: usize = 3;
@@ -46,15 +49,20 @@ impl Operator {
     pub(crate) async fn look_around(&self, mut random: Random) {
         loop {
             self.clients.sleep(random.duration(LOOK_PAUSE)).await;
-            match random.below(5) {
+            match random.below(8) {
                 0 => self.query().await,
                 1 => self.list().await,
                 2 if !self.ids.is_empty() => {
                     let at = random.index(self.ids.len());
                     self.read(&self.ids[at]).await;
                 }
+                3 | 4 if !self.ids.is_empty() => {
+                    let at = random.index(self.ids.len());
+                    self.amend_too_late(&self.ids[at]).await;
+                }
+                5 => self.purge_nobody().await,
                 // Their answers are of this moment only; what counts is that asking does no harm.
-                3 => drop(self.hub().scale().await),
+                6 => drop(self.hub().scale().await),
                 _ => drop(self.hub().dump(None).await),
             }
         }
@@ -108,6 +116,32 @@ impl Operator {
                 || read.iter().zip(&after).any(|(read, was)| **read != *was))
         {
             self.clients.complain(format!("I1 {id}: a page of its history is not what was committed"));
+        }
+    }
+
+    /// An amendment of a state that the instance is not in has no effect, however often it arrives.
+    async fn amend_too_late(&self, id: &InstanceId) {
+        let Ok(found) = self.hub().get(vec![id.clone()]).await else { return };
+        let Some((mut fence, record)) = found.into_iter().next().flatten() else { return };
+        fence.revision = Revision(fence.revision.0 + NEVER_REACHED);
+        let (ledger, now) = (Ledger::new(id.clone(), record.execution), self.clients.env.now());
+        // One that has ended cannot be terminated, not even on paper.
+        let Ok(finished) = turn::force_terminate(fence, record, ledger, now, &Order::default()) else {
+            return;
+        };
+        if let Ok(committed) = self.hub().amend(finished.checkpoint).await {
+            let revision = committed.revision.0;
+            self.clients.complain(format!("I2 {id}: an amendment of nothing was committed as {revision}"));
+        }
+    }
+
+    /// What is not there is not removed.
+    async fn purge_nobody(&self) {
+        let Ok(nobody) = InstanceId::new("nobody") else { return };
+        if let Ok(purged) = self.hub().purge(Purge::Ids(vec![nobody])).await
+            && purged.count > 0
+        {
+            self.clients.complain("an instance was purged that never was".into());
         }
     }
 

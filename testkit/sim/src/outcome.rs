@@ -106,6 +106,16 @@ impl Statistics {
     }
 }
 
+impl Outcome {
+    /// The violation that says most: that not everything has finished is true of nearly every failure.
+    #[must_use]
+    pub fn telling(&self) -> Option<&str> {
+        let says_more =
+            |violation: &&String| !violation.starts_with("L1") && !violation.starts_with("waiting");
+        self.violations.iter().find(says_more).or(self.violations.first()).map(String::as_str)
+    }
+}
+
 impl fmt::Display for Outcome {
     /// The violations, and how to see them again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

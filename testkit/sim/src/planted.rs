@@ -23,7 +23,7 @@ pub(crate) fn run(seeds: u64, only: Option<&str>, threads: usize) -> Result<bool
         tell(&format!("planting {}", bug.name()));
         match hunt(bug, seeds, threads) {
             Some(outcome) => {
-                let report = outcome.violations.first().map_or("", String::as_str);
+                let report = outcome.telling().unwrap_or_default();
                 say(&format!("{:22} {:>10}  {report}", bug.name(), outcome.seed));
             }
             None => {

@@ -1,5 +1,7 @@
 //! The command: what it prints and how it ends.
 
+#![allow(clippy::unwrap_used, reason = "a command that cannot be run has failed")]
+
 use std::process::{Command, Output};
 
 fn dauer_sim(arguments: &[&str]) -> Output {

@@ -16,7 +16,7 @@ fn every_planted_bug_is_found() {
     let mut missed = Vec::new();
     for bug in Bug::ALL {
         match hunt(*bug, SEEDS, cores()) {
-            Some(outcome) => eprintln!("{}: seed {}: {}", bug.name(), outcome.seed, outcome.violations[0]),
+            Some(outcome) => eprintln!("{}: seed {}: {:?}", bug.name(), outcome.seed, outcome.telling()),
             None => missed.push(bug.name()),
         }
     }
