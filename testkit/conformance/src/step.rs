@@ -165,6 +165,17 @@ impl Step {
         self
     }
 
+    /// Adds nothing to the history, as a turn that only puts something off.
+    #[must_use]
+    pub fn without_events(mut self) -> Self {
+        if let (History::Append(batch), Ok(nothing)) =
+            (&mut self.checkpoint.history, Batch::join(&[], Vec::new(), Vec::new()))
+        {
+            *batch = nothing;
+        }
+        self
+    }
+
     /// Keeps the instance with the session.
     #[must_use]
     pub fn keep(mut self) -> Self {

@@ -59,7 +59,8 @@ impl View<'_> {
                 continue;
             }
             bytes = bytes.saturating_add(stored.batch.events.len());
-            if bytes > max_bytes && !slice.batches.is_empty() {
+            // A page ends behind where it began, or whoever reads on would never come to the end: a batch may have no events.
+            if bytes > max_bytes && stored.first > from && !slice.batches.is_empty() {
                 slice.next = Some(stored.first);
                 break;
             }

@@ -35,6 +35,7 @@ pub async fn r13a_get_sees_every_acknowledged_write(fixture: &dyn Fixture) {
 /// nothing twice, however small the slices; another run's history is empty.
 pub async fn r13b_a_history_is_read_in_whole_batches(fixture: &dyn Fixture) {
     let w = open!(fixture);
+    a_slice_leads_on(&w).await;
     let execution = w.running("order").await.fence.execution;
     for _ in 0..3 {
         w.deliver(w.event_to("order")).await;
@@ -67,6 +68,22 @@ pub async fn r13b_a_history_is_read_in_whole_batches(fixture: &dyn Fixture) {
     let other = Some(ExecutionId(execution.0 ^ 1));
     let other = w.ok(w.manage().read_history(&id, other, 0, usize::MAX).await, "read_history");
     w.same(&other, &Slice::default(), "another run has no history here");
+}
+
+/// A batch without events begins where the next one does: a slice of nothing else would be asked for for ever.
+async fn a_slice_leads_on(w: &World<'_>) {
+    w.start("quiet").await;
+    w.run(|turn| Step::of(turn).without_events()).await;
+    w.deliver(w.event_to("quiet")).await;
+    w.run(Step::of).await;
+    let (id, mut read, mut next) = (instance("quiet"), 0, Some(0));
+    while let Some(from) = next {
+        let slice = w.ok(w.manage().read_history(&id, None, from, 1).await, "read_history");
+        w.check(slice.next.is_none_or(|next| next > from), "a slice ends behind where it began");
+        read += slice.batches.len();
+        next = slice.next.filter(|next| *next > from);
+    }
+    w.same(&read, &2, "both commits were read");
 }
 
 fn firsts(slice: &Slice) -> Vec<u32> {
