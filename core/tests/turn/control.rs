@@ -201,7 +201,8 @@ fn a_start_over_a_scheduled_one_is_refused_or_takes_its_place() {
 #[test]
 fn a_second_start_of_a_scheduled_run_is_a_repeat() {
     let mut run = scheduled();
-    let repeat = Message { id: MessageId([7; 16]), ..run.inbox[0].clone() };
+    let first = run.inbox[0].clone();
+    let repeat = Message { id: MessageId([7; 16]), visible_at: Timestamp::default(), ..first };
     run.at(2_000).deliver(repeat).turn([]).is("dropped Repeat\n= Pending");
     assert_eq!(run.record.history_len, 0, "nothing has begun");
 }
