@@ -6,6 +6,10 @@ use std::time::Duration;
 use dauer_store::InstanceId;
 use serde::{Deserialize, Serialize};
 
+/// How long clients pause at most before an event that a program waits for, and before each of those that it collects.
+const WAIT_PAUSE: Duration = Duration::from_secs(8);
+const COLLECT_PAUSE: Duration = Duration::from_millis(300);
+
 mod draw;
 
 pub(crate) use draw::DEPTH;
@@ -131,7 +135,7 @@ impl Program {
         Self { rounds: 1, tells: None, steps }
     }
 
-    /// How long it sleeps at most, children included: a bound for the time it needs.
+    /// How long it sleeps, and waits for what clients send, at most, children included: a bound for the time it needs.
     #[must_use]
     pub fn longest(&self) -> Duration {
         let step = |step: &Step| match step {
@@ -139,6 +143,8 @@ impl Program {
             Step::Sleep(timers) => Duration::from_millis(timers.iter().copied().max().unwrap_or_default()),
             Step::Children(children) => children.iter().map(Self::longest).max().unwrap_or_default(),
             Step::Detach(child) | Step::Ask(_, child) => child.longest(),
+            Step::Wait(_) => WAIT_PAUSE,
+            Step::Collect(_, count) => COLLECT_PAUSE * *count,
             _ => Duration::ZERO,
         };
         self.steps.iter().map(step).sum::<Duration>() * self.rounds
@@ -171,8 +177,8 @@ impl Program {
         let mut demands = Vec::new();
         for step in &self.steps {
             let (event, count, pause) = match step {
-                Step::Wait(event) | Step::Race(_, Rival::Event(event)) => (*event, 1, Duration::from_secs(8)),
-                Step::Collect(event, count) => (*event, *count, Duration::from_millis(300)),
+                Step::Wait(event) | Step::Race(_, Rival::Event(event)) => (*event, 1, WAIT_PAUSE),
+                Step::Collect(event, count) => (*event, *count, COLLECT_PAUSE),
                 _ => continue,
             };
             let values = (0..self.rounds * count).map(|number| event_value(event, number)).collect();
