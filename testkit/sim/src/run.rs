@@ -39,6 +39,9 @@ const POLLS_AT_ONE_TIME_MAX: u64 = 200_000;
 /// after the other would do so until its time is over, on a history that grows.
 const COMMITS_MAX: usize = 5_000;
 
+/// How long an action takes at most when nothing fails, one after the other: activities sleep, and retries rest between them.
+const ACTION_MAX: Duration = Duration::from_secs(1);
+
 /// How wrong the clients' clock is at most, either way, in milliseconds.
 const CLIENT_SKEW_MAX_MS: u64 = 20_000;
 
@@ -253,8 +256,11 @@ impl World {
 
     /// Lets everything happen. True when it came to an end in time.
     fn drive(&self, violations: &mut Vec<String>) -> bool {
-        let programs: Duration =
-            self.cases.iter().map(|case| case.program.longest()).max().unwrap_or_default();
+        let needs = |case: &Case| {
+            let actions = u32::try_from(case.program.actions()).unwrap_or(u32::MAX);
+            case.program.longest() + ACTION_MAX * actions
+        };
+        let programs: Duration = self.cases.iter().map(needs).max().unwrap_or_default();
         let deadline = BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX + programs + RECOVERY_MAX);
         let in_time = self.until(deadline, violations, || self.finished.load(Ordering::Relaxed));
         // Also the way out is real: hosts drain and detach.
