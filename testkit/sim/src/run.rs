@@ -35,9 +35,10 @@ use crate::wire::{Network, Wire};
 /// How often tasks may run without time going on. Nothing real needs a hundredth of it: something spins.
 const POLLS_AT_ONE_TIME_MAX: u64 = 200_000;
 
-/// How many commits a run may have: many times what the largest programs need. Without a limit a hub that takes one turn
-/// after the other would do so until its time is over, on a history that grows.
+/// How many commits a run may have: many times what its programs need. Without a limit a hub that takes one turn after the
+/// other would do so until its time is over, on a history that grows.
 const COMMITS_MAX: usize = 5_000;
+const COMMITS_PER_ACTION_MAX: usize = 10;
 
 /// How long an action takes at most when nothing fails, one after the other: activities sleep, and retries rest between them.
 const ACTION_MAX: Duration = Duration::from_secs(1);
@@ -278,12 +279,14 @@ impl World {
     }
 
     fn until(&self, deadline: Timestamp, violations: &mut Vec<String>, done: impl Fn() -> bool) -> bool {
+        let actions: usize = self.cases.iter().map(|case| case.program.actions()).sum();
+        let commits_max = COMMITS_MAX + COMMITS_PER_ACTION_MAX * actions;
         while !done() {
             if self.executor.polls_at_this_time() > POLLS_AT_ONE_TIME_MAX {
                 violations.push("something spins: time stands still".into());
                 return false;
             }
-            if self.journal.commits() > COMMITS_MAX {
+            if self.journal.commits() > commits_max {
                 violations.push("something never comes to rest: turn follows upon turn".into());
                 return false;
             }
