@@ -1,4 +1,4 @@
-//! The lease claims that a host keeps: when it asks, renews and releases, how much it takes,; what it tells in the log
+//! The lease claims that a host keeps: when it asks, renews and releases, how much it takes; what it tells in the log
 //! is in `claims_log.rs`.
 //! The numbers in the names are those of `docs/CLAIMS.md`.
 
@@ -17,26 +17,9 @@ use dauer_core::turn::Stalled;
 use dauer_hub::HostOptions;
 use dauer_memory::Call;
 use dauer_proto::failure;
-use dauer_store::{DumpItem, Host, HostId, Item, Manage, Release, SessionId, Tags, Want, Work};
+use dauer_store::{DumpItem, Item, Manage, Release};
 
-use support::{Chain, Plan, World};
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-async fn pass(seconds: u64) {
-    let time = Duration::from_secs(seconds);
-    tokio::time::timeout(time, futures::future::pending::<()>()).await.unwrap_err();
-}
-
-/// A session that no host has.
-async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
-    let id = HostId::new(format!("raw-{number}")).unwrap();
-    world.hub.attach(Host { id, session: SessionId(number), lease: HOUR }).await.unwrap()
-}
-
-fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Default::default(), tags: Tags::new(), deadline: None }
-}
+use support::{Chain, Plan, World, pass, raw, want};
 
 #[tokio::test(start_paused = true)]
 async fn lease_a04_a_host_that_lost_the_race_asks_again_and_not_too_often() {

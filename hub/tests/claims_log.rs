@@ -17,26 +17,8 @@ use dauer_core::model::TroubleKind;
 use dauer_core::turn::Stalled;
 use dauer_hub::HostOptions;
 use dauer_memory::{Call, Fault};
-use dauer_store::{Host, HostId, Manage, SessionId, Tags, Want, Work};
 
-use support::{Chain, World};
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-async fn pass(seconds: u64) {
-    let time = Duration::from_secs(seconds);
-    tokio::time::timeout(time, futures::future::pending::<()>()).await.unwrap_err();
-}
-
-/// A session that no host has.
-async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
-    let id = HostId::new(format!("raw-{number}")).unwrap();
-    world.hub.attach(Host { id, session: SessionId(number), lease: HOUR }).await.unwrap()
-}
-
-fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Default::default(), tags: Tags::new(), deadline: None }
-}
+use support::{Chain, World, pass, raw, want};
 
 /// What was logged: how grave, and in which words.
 #[derive(Clone, Default)]

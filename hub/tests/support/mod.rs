@@ -22,10 +22,30 @@ use dauer_core::{HostId, HubName, InstanceId, Timestamp};
 use dauer_hub::{Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork};
 use dauer_memory::{Call, Clock, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
 use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
-use dauer_store::{Env, Hint, Reuse, TaskLease};
+use dauer_store::{Env, Hint, Manage, Reuse, SessionId, Tags, TaskLease, Want, Work};
 
 /// A deadline in virtual time that only a broken test reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Lets so much virtual time pass.
+pub(crate) async fn pass(seconds: u64) {
+    let time = Duration::from_secs(seconds);
+    tokio::time::timeout(time, futures::future::pending::<()>()).await.unwrap_err();
+}
+
+/// A session that no host has.
+pub(crate) async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
+    let id = HostId::new(format!("raw-{number}")).unwrap();
+    let host = dauer_store::Host { id, session: SessionId(number), lease: HOUR };
+    world.hub.attach(host).await.unwrap()
+}
+
+/// Whatever is ready, so many of it.
+pub(crate) fn want(count: usize) -> Want {
+    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new(), deadline: None }
+}
 
 /// The time since the test began.
 pub(crate) struct VirtualClock(Instant);

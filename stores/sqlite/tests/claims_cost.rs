@@ -12,17 +12,9 @@ use futures::FutureExt;
 use dauer_sqlite::SqliteStore;
 use dauer_store::{HubName, Item, Manage, Release};
 use support::build::{host, start, step, want};
-use support::{Folder, clock, everything, options, run};
+use support::{Folder, database, everything, open, run};
 
 const LEASE: Duration = Duration::from_secs(30);
-
-fn open(folder: &Folder) -> SqliteStore {
-    SqliteStore::open(folder.file(), options(&clock())).expect("the file opens")
-}
-
-fn database(folder: &Folder) -> rusqlite::Connection {
-    rusqlite::Connection::open(folder.file()).expect("the file is a database")
-}
 
 async fn create(hub: &dyn Manage, count: usize) {
     let starts = (0..count).map(|number| start(&format!("order{number}"))).collect();

@@ -8,20 +8,11 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use dauer_sqlite::SqliteStore;
 use dauer_store::{HubName, Query, Refused, Timestamp};
 use support::build::{host, instance, message, start, step, want};
-use support::{Folder, clock, everything, options, run};
+use support::{Folder, clock, database, everything, open, run};
 
 const LEASE: Duration = Duration::from_secs(30);
-
-fn open(folder: &Folder) -> SqliteStore {
-    SqliteStore::open(folder.file(), options(&clock())).expect("the file opens")
-}
-
-fn database(folder: &Folder) -> rusqlite::Connection {
-    rusqlite::Connection::open(folder.file()).expect("the file is a database")
-}
 
 /// The texts that a query gives.
 fn texts(folder: &Folder, sql: &str) -> Vec<String> {

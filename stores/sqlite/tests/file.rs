@@ -11,18 +11,10 @@ use futures::StreamExt;
 use dauer_sqlite::{OpenError, Options, SqliteStore};
 use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Kind, Refused, Timestamp};
 use support::build::{host, instance, message, start, step, task, want};
-use support::{Folder, clock, everything, options, run};
-
-fn open(folder: &Folder) -> SqliteStore {
-    SqliteStore::open(folder.file(), options(&clock())).expect("the file opens")
-}
+use support::{Folder, clock, database, everything, open, options, run};
 
 fn hub() -> HubName {
     HubName::new("orders").expect("a valid name")
-}
-
-fn database(folder: &Folder) -> rusqlite::Connection {
-    rusqlite::Connection::open(folder.file()).expect("the file is a database")
 }
 
 #[test]

@@ -98,11 +98,7 @@ async fn drive(client: &Client, case: &Case, tell: &Tell) -> Result<(), Error> {
     let end = loop {
         match client.wait_ended(&id, END_MAX).await {
             Ok(record) => break Told::ended(&id, &record),
-            Err(ClientError::Refused(Refused::Unknown(_) | Refused::NotExecuted(_)))
-                if now().since(began) < END_MAX =>
-            {
-                tokio::time::sleep(AGAIN).await;
-            }
+            Err(ClientError::Refused(refused)) if passes(&refused, began) => tokio::time::sleep(AGAIN).await,
             Err(error) => break complaint(format!("its end was not seen: {error:?}")),
         }
     };
@@ -110,13 +106,19 @@ async fn drive(client: &Client, case: &Case, tell: &Tell) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether a refusal may pass by itself: then the same is asked again, until it has taken too long.
+fn passes(refused: &Refused, began: Timestamp) -> bool {
+    matches!(refused, Refused::Unknown(_) | Refused::NotExecuted(_)) && now().since(began) < END_MAX
+}
+
 /// Starts an instance, again and again until it is there; what is wrong with the answer otherwise.
 async fn create(client: &Client, start: Message) -> Option<String> {
+    let began = now();
     loop {
         let create = Create { start: start.clone(), reuse: Reuse { replaceable: Vec::new() } };
         match client.hub().create(vec![create]).await.pop() {
             Some(Ok(_)) => return None,
-            Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => tokio::time::sleep(AGAIN).await,
+            Some(Err(refused)) if passes(&refused, began) => tokio::time::sleep(AGAIN).await,
             other => return Some(format!("its start was answered with {other:?}")),
         }
     }
@@ -124,12 +126,13 @@ async fn create(client: &Client, start: Message) -> Option<String> {
 
 /// Sends a message until it is there; what is wrong with the answer otherwise.
 async fn deliver(client: &Client, message: Message) -> Option<String> {
+    let began = now();
     loop {
         match client.hub().send(vec![message.clone()]).await.pop() {
             Some(Ok(Delivered::Applied | Delivered::Dropped(DropReason::Repeat | DropReason::Ended))) => {
                 return None;
             }
-            Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => tokio::time::sleep(AGAIN).await,
+            Some(Err(refused)) if passes(&refused, began) => tokio::time::sleep(AGAIN).await,
             other => return Some(format!("a message was answered with {other:?}")),
         }
     }
@@ -141,10 +144,11 @@ pub(crate) async fn purge(hub: &Arc<dyn Manage>, case: &Case, tell: &Tell) -> Re
     let Class::Start(begun) = &start.class else { return Ok(()) };
     let (instance, execution) = (case.id.to_owned(), begun.record.execution.0);
     tell(Told::Purging { instance: instance.clone(), execution });
+    let began = now();
     let end = loop {
         match hub.purge(Purge::Ids(vec![InstanceId::new(case.id)?])).await {
             Ok(_) => break Told::Purged { instance, execution },
-            Err(Refused::Unknown(_) | Refused::NotExecuted(_)) => tokio::time::sleep(AGAIN).await,
+            Err(refused) if passes(&refused, began) => tokio::time::sleep(AGAIN).await,
             Err(refused) => break Told::Complaint(format!("its purge was answered with {refused:?}")),
         }
     };

@@ -19,6 +19,16 @@ use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
 use dauer_sqlite::{Faults, ManualClock, Options, SqliteStore};
 use dauer_store::{DumpItem, Host, HubName, Manage, StoreLimits, Timestamp, Work};
 
+/// A store in the file of a folder, with a clock that stands still.
+pub(crate) fn open(folder: &Folder) -> SqliteStore {
+    SqliteStore::open(folder.file(), options(&clock())).expect("the file opens")
+}
+
+/// The file of a folder without the store.
+pub(crate) fn database(folder: &Folder) -> rusqlite::Connection {
+    rusqlite::Connection::open(folder.file()).expect("the file is a database")
+}
+
 /// A folder of its own for one test, removed with it.
 pub(crate) struct Folder(PathBuf);
 
