@@ -120,11 +120,13 @@ pub enum DropReason {
     Withdrawn,
     /// It came too early and was sent again for a later time.
     PutOff,
+    /// A suspend or resume that was put off until the scheduled time, when a later one has been applied already.
+    Overtaken,
 }
 
 impl DropReason {
     /// All reasons, for counters and reports.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Absent,
         Self::Ended,
         Self::OtherExecution,
@@ -134,5 +136,6 @@ impl DropReason {
         Self::NotHeld,
         Self::Withdrawn,
         Self::PutOff,
+        Self::Overtaken,
     ];
 }

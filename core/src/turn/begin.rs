@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dauer_proto::{EventType, HistoryEvent, event, failure, time};
 
 use crate::identity;
-use crate::ids::{MessageId, Timestamp};
+use crate::ids::{ExecutionId, MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
     Class, Control, DropReason, Encoded, Fate, Message, Origin, Over, Record, Start, Status, TroubleKind,
@@ -60,6 +60,8 @@ struct Gather<'a> {
     record: Record,
     started: bool,
     suspended: bool,
+    /// Whether a suspend or resume has been applied that was not put off.
+    controlled: bool,
     closed: BTreeSet<MessageId>,
     events: Vec<NewEvent>,
     fates: Vec<(MessageId, Fate)>,
@@ -76,6 +78,7 @@ impl<'a> Gather<'a> {
             record: input.record.clone(),
             started: ledger.started().is_some(),
             suspended: ledger.is_suspended(),
+            controlled: ledger.is_controlled(),
             closed: BTreeSet::new(),
             events: Vec::new(),
             fates: Vec::new(),
@@ -101,7 +104,13 @@ impl<'a> Gather<'a> {
             self.dropped(message, reason);
             return Ok(Flow::Next);
         }
+        if is_put_off(message) && self.controlled {
+            // Whoever sent the other one sent it later: it did not have to wait for the scheduled time.
+            self.dropped(message, DropReason::Overtaken);
+            return Ok(Flow::Next);
+        }
         self.accept(message)?;
+        self.controlled |= !is_put_off(message) && control != Control::Terminate;
         match control {
             Control::Suspend => {
                 self.suspended = true;
@@ -327,10 +336,7 @@ fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Pl
             }
             Class::Control(_) => {
                 gather.dropped(message, DropReason::PutOff);
-                // A new identity: the commit that puts it off remembers the old one as applied.
-                let execution = input.record.execution;
-                let (id, visible_at) = (identity::answer(message.id, execution), start.visible_at);
-                put_off.push(Message { id, visible_at, execution: Some(execution), ..message.clone() });
+                put_off.push(until(start, input.record.execution, message)?);
             }
             // Events wait in the inbox until the run has begun.
             Class::Ordinary => {}
@@ -346,4 +352,26 @@ fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Pl
         }
         _ => Ok(gather.into_plan(input, Step::Defer(put_off))),
     }
+}
+
+/// The same suspend or resume, for the time at which the run begins.
+fn until(start: &Message, execution: ExecutionId, message: &Message) -> Result<Message, Stalled> {
+    // A new identity: the commit that puts it off remembers the old one as applied.
+    let id = identity::answer(message.id, execution);
+    // By its time the ledger tells it from one that was not put off.
+    let mut event = message.event.event()?;
+    event.timestamp = Some(time::from_millis(start.visible_at.0));
+    Ok(Message {
+        id,
+        visible_at: start.visible_at,
+        execution: Some(execution),
+        event: Encoded::new(&event),
+        ..message.clone()
+    })
+}
+
+/// Whether a suspend or resume came before the scheduled time and was put off: only then it is for one run, where a client
+/// means whichever there is.
+fn is_put_off(message: &Message) -> bool {
+    message.execution.is_some()
 }

@@ -169,6 +169,49 @@ fn behaviour_36_suspend_before_a_scheduled_start_is_put_off_until_then() {
          = Suspended");
 }
 
+/// While no host looks, a suspend that was put off and a resume that came after it lie in the inbox side by side, and the
+/// resume, which came at its own time, is the first of them.
+#[test]
+fn a_suspend_that_was_put_off_does_not_overtake_a_later_resume() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().turn([]).is("timer @9000 ExecutionSuspended\ndropped PutOff\n= Pending");
+    run.at(8_000).resume();
+    run.at(9_500);
+    run.turn([]).is("OrchestratorStarted @9500
+         ExecutionStarted#0 order
+         ExecutionResumed
+         dropped Overtaken
+         = Running");
+}
+
+/// The same when the two come in different turns, because a turn takes no more than a page of messages.
+#[test]
+fn a_suspend_that_was_put_off_does_not_overtake_a_resume_of_the_turn_before() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().turn([]);
+    let suspend = std::mem::take(&mut run.timers);
+    assert_eq!(suspend.len(), 1);
+    run.at(8_000).resume().at(9_500).turn([]).is("OrchestratorStarted @9500
+         ExecutionStarted#0 order
+         ExecutionResumed
+         = Running");
+    run.inbox = suspend;
+    run.turn([]).is("dropped Overtaken\n= Running");
+}
+
+/// What was put off counts in its own order, over as many turns as it takes.
+#[test]
+fn a_suspend_and_a_resume_that_were_put_off_both_count() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().turn([]);
+    run.at(3_000).resume().turn([]).is("timer @9000 ExecutionResumed\ndropped PutOff\n= Pending");
+    run.at(9_000).turn([]).is("OrchestratorStarted @9000
+         ExecutionStarted#0 order
+         ExecutionSuspended
+         = Suspended");
+    run.turn([]).is("OrchestratorStarted @9000\nExecutionResumed\n= Running");
+}
+
 #[test]
 fn behaviour_36_events_before_a_scheduled_start_wait_for_it() {
     let mut run = scheduled();

@@ -310,16 +310,6 @@ impl Clients {
         }
     }
 
-    /// A suspend that came before a scheduled start is put off until then, and so overtakes a resume that came after it
-    /// but was not put off, because no host looked in between. Known, and to be mended in the core; until then a client
-    /// that wants to be sure asks again once it has begun.
-    async fn resume_once_begun(&self, case: &Case) {
-        while self.client().wait_started(&case.id, PATIENCE).await.is_err() {}
-        if let Ok(resume) = send::resume(case.id.clone(), None, self.caller()) {
-            self.deliver(&resume).await;
-        }
-    }
-
     /// Suspends, and surely resumes; a late repetition of the suspend must not count again.
     async fn suspend(&self, case: &Case, mut random: Random) {
         self.sleep(random.duration(Duration::from_secs(8))).await;
@@ -329,9 +319,6 @@ impl Clients {
         self.deliver(&suspend).await;
         self.sleep(random.duration(Duration::from_secs(10))).await;
         self.deliver(&resume).await;
-        if case.scheduled.is_some() {
-            self.resume_once_begun(case).await;
-        }
         if self.plan.happens(Kind::ClientAgain) {
             self.sleep(random.duration(Duration::from_secs(10))).await;
             self.deliver(&suspend).await;

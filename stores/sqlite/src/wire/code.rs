@@ -58,6 +58,7 @@ pub(crate) fn reason_code(reason: DropReason) -> u32 {
         DropReason::NotHeld => 7,
         DropReason::Withdrawn => 8,
         DropReason::PutOff => 9,
+        DropReason::Overtaken => 10,
         _ => 0,
     }
 }
