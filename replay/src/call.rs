@@ -3,20 +3,23 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use dauer_core::InstanceId;
-use dauer_proto::ActionType;
+use dauer_core::{InstanceId, Timestamp};
 use dauer_proto::event::ScheduledKind;
+use dauer_proto::{ActionType, CreateTimerAction, time};
 use futures::future::FusedFuture;
 use serde::de::DeserializeOwned;
 
 use crate::error::CallError;
 use crate::guard::{Decision, Place, TurnError};
-use crate::payload;
+use crate::retry::{Attempts, RetryPolicy};
 use crate::state::{Outcome, Shared};
+use crate::timeout::Timeout;
 
 /// A task before, while and after it is scheduled.
 pub(crate) struct Task {
@@ -34,7 +37,7 @@ enum Phase {
     /// The turn is being stopped.
     Stopped,
     Scheduled(i32),
-    Done,
+    Done(i32),
 }
 
 impl Task {
@@ -51,7 +54,42 @@ impl Task {
         Self { shared: Arc::clone(shared), kind, place, phase }
     }
 
-    fn action(&mut self) -> Option<&mut ActionType> {
+    /// A timer.
+    pub(crate) fn timer_at(shared: &Arc<Shared>, at: Timestamp, place: Place) -> Self {
+        // Times that the protocol cannot express are never: the hub's limit for timers says so.
+        let fire_at = time::from_millis(at.0.clamp(time::MILLIS_MIN, time::MILLIS_MAX));
+        let action = ActionType::CreateTimer(CreateTimerAction { fire_at: Some(fire_at) });
+        Self::new(shared, ScheduledKind::Timer, Ok(action), place)
+    }
+
+    /// A timer, asked for at the same place.
+    pub(crate) fn timer(&self, at: Timestamp) -> Self {
+        Self::timer_at(&self.shared, at, self.place)
+    }
+
+    /// One more of what the action says, asked for at the same place.
+    pub(crate) fn another(&self, action: ActionType) -> Self {
+        let kind = match action {
+            ActionType::CreateSubOrchestration(_) => ScheduledKind::Child,
+            _ => ScheduledKind::Task,
+        };
+        Self::new(&self.shared, kind, Ok(action), self.place)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.lock().now
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// What will be asked for, as long as it has not been.
+    pub(crate) fn action(&mut self) -> Option<&mut ActionType> {
         match &mut self.phase {
             Phase::Lazy(action) => Some(action),
             _ => None,
@@ -67,7 +105,7 @@ impl Task {
         tags.insert(key.to_owned(), value.to_owned());
     }
 
-    fn schedule(&mut self) {
+    pub(crate) fn schedule(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Stopped) {
             Phase::Lazy(action) => Phase::Scheduled(self.shared.decide(*action, Some(self.kind), self.place)),
             Phase::Broken(fault) => {
@@ -78,42 +116,30 @@ impl Task {
         };
     }
 
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Outcome> {
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Outcome> {
         self.schedule();
         match self.phase {
             Phase::Scheduled(id) => {
                 let outcome = self.shared.poll_answer(id, cx.waker(), self.place);
                 if outcome.is_ready() {
-                    self.phase = Phase::Done;
+                    self.phase = Phase::Done(id);
                 }
                 outcome
             }
-            Phase::Done => panic!("{}: a durable future was polled after it was ready", self.place),
+            Phase::Done(_) => panic!("{}: a durable future was polled after it was ready", self.place),
             Phase::Lazy(_) | Phase::Broken(_) | Phase::Stopped => Poll::Pending,
         }
     }
 
-    fn poll_decoded<O: DeserializeOwned>(&mut self, cx: &Context<'_>) -> Poll<Result<O, CallError>> {
-        let id = self.id();
-        self.poll(cx).map(|outcome| match outcome {
-            Err(failure) => Err(CallError::Failed(failure.into())),
-            Ok(text) => payload::decode(text.as_deref()).map_err(|source| CallError::Undecodable {
-                what: format!("the result of task #{} ({})", id.unwrap_or_default(), self.place),
-                expected: std::any::type_name::<O>(),
-                source,
-            }),
-        })
-    }
-
-    fn id(&self) -> Option<i32> {
+    pub(crate) fn id(&self) -> Option<i32> {
         match self.phase {
-            Phase::Scheduled(id) => Some(id),
+            Phase::Scheduled(id) | Phase::Done(id) => Some(id),
             _ => None,
         }
     }
 
-    fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done)
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done(_))
     }
 }
 
@@ -135,7 +161,7 @@ impl fmt::Debug for Task {
             Phase::Broken(fault) => out.field("broken", fault),
             Phase::Stopped => out.field("stopped", &true),
             Phase::Scheduled(id) => out.field("scheduled", id),
-            Phase::Done => out.field("done", &true),
+            Phase::Done(id) => out.field("done", id),
         };
         out.finish()
     }
@@ -145,25 +171,38 @@ impl fmt::Debug for Task {
 #[must_use = "a call does nothing until it is awaited; use .start() to schedule it now"]
 #[derive(Debug)]
 pub struct Call<O> {
-    task: Task,
+    attempts: Attempts,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> Call<O> {
     pub(crate) fn new(task: Task) -> Self {
-        Self { task, output: PhantomData }
+        Self { attempts: Attempts::new(task), output: PhantomData }
     }
 
     /// Adds a tag that the worker of the activity sees.
     pub fn tag(mut self, key: &str, value: &str) -> Self {
-        self.task.tag(key, value);
+        self.attempts.first().tag(key, value);
         self
+    }
+
+    /// Tries again when it fails, as the policy says. Each attempt is an activity of its own, with its own task id.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.attempts.retry(policy);
+        self
+    }
+
+    /// Waits no longer than this, over all attempts.
+    #[track_caller]
+    pub fn timeout(self, after: Duration) -> Timeout<Self> {
+        let shared = self.attempts.shared();
+        Timeout::new(self, after, &shared, Location::caller())
     }
 
     /// Schedules it now, to be awaited later or never.
     pub fn start(mut self) -> Started<O> {
-        self.task.schedule();
-        Started { task: self.task, output: PhantomData }
+        self.attempts.schedule();
+        Started { attempts: self.attempts, output: PhantomData }
     }
 }
 
@@ -171,41 +210,63 @@ impl<O> Call<O> {
 #[must_use = "a call does nothing until it is awaited; use .start() to schedule it now"]
 #[derive(Debug)]
 pub struct ChildCall<O> {
-    task: Task,
+    attempts: Attempts,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> ChildCall<O> {
     pub(crate) fn new(task: Task) -> Self {
-        Self { task, output: PhantomData }
+        Self { attempts: Attempts::new(task), output: PhantomData }
     }
 
     /// Adds a tag to the child.
     pub fn tag(mut self, key: &str, value: &str) -> Self {
-        self.task.tag(key, value);
+        self.attempts.first().tag(key, value);
         self
     }
 
-    /// Chooses the child's instance id. Without it the hub makes one.
+    /// Chooses the child's instance id. Without it the hub makes one, another for every attempt.
     pub fn instance(mut self, id: &InstanceId) -> Self {
-        if let Some(ActionType::CreateSubOrchestration(child)) = self.task.action() {
+        if let Some(ActionType::CreateSubOrchestration(child)) = self.attempts.first().action() {
             child.instance_id = id.as_str().to_owned();
         }
         self
     }
 
+    /// Tries again when it fails, as the policy says. A child with a chosen id is run again under that id.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.attempts.retry(policy);
+        self
+    }
+
+    /// Waits no longer than this, over all attempts. The child goes on.
+    #[track_caller]
+    pub fn timeout(self, after: Duration) -> Timeout<Self> {
+        let shared = self.attempts.shared();
+        Timeout::new(self, after, &shared, Location::caller())
+    }
+
     /// Schedules it now, to be awaited later or never.
     pub fn start(mut self) -> Started<O> {
-        self.task.schedule();
-        Started { task: self.task, output: PhantomData }
+        self.attempts.schedule();
+        Started { attempts: self.attempts, output: PhantomData }
     }
 }
 
 /// A call that is scheduled. Dropping it stops waiting; the call goes on, and its result is ignored.
 #[derive(Debug)]
 pub struct Started<O> {
-    task: Task,
+    attempts: Attempts,
     output: PhantomData<fn() -> O>,
+}
+
+impl<O> Started<O> {
+    /// Waits no longer than this, from the first poll on.
+    #[track_caller]
+    pub fn timeout(self, after: Duration) -> Timeout<Self> {
+        let shared = self.attempts.shared();
+        Timeout::new(self, after, &shared, Location::caller())
+    }
 }
 
 /// A timer. Its time is fixed when it is made; it is set when it is first polled.
@@ -225,13 +286,13 @@ impl<O: DeserializeOwned> Future for Call<O> {
     type Output = Result<O, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.task.poll_decoded(cx)
+        self.attempts.poll_decoded(cx)
     }
 }
 
 impl<O: DeserializeOwned> FusedFuture for Call<O> {
     fn is_terminated(&self) -> bool {
-        self.task.is_done()
+        self.attempts.is_done()
     }
 }
 
@@ -239,13 +300,13 @@ impl<O: DeserializeOwned> Future for ChildCall<O> {
     type Output = Result<O, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.task.poll_decoded(cx)
+        self.attempts.poll_decoded(cx)
     }
 }
 
 impl<O: DeserializeOwned> FusedFuture for ChildCall<O> {
     fn is_terminated(&self) -> bool {
-        self.task.is_done()
+        self.attempts.is_done()
     }
 }
 
@@ -253,13 +314,13 @@ impl<O: DeserializeOwned> Future for Started<O> {
     type Output = Result<O, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.task.poll_decoded(cx)
+        self.attempts.poll_decoded(cx)
     }
 }
 
 impl<O: DeserializeOwned> FusedFuture for Started<O> {
     fn is_terminated(&self) -> bool {
-        self.task.is_done()
+        self.attempts.is_done()
     }
 }
 

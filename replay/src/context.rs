@@ -8,8 +8,7 @@ use dauer_core::ids::check_name;
 use dauer_core::{ExecutionId, InstanceId, Timestamp};
 use dauer_proto::event::ScheduledKind;
 use dauer_proto::{
-    ActionType, CreateSubOrchestrationAction, CreateTimerAction, OrchestrationInstance, ScheduleTaskAction,
-    SendEventAction, time,
+    ActionType, CreateSubOrchestrationAction, OrchestrationInstance, ScheduleTaskAction, SendEventAction,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -82,16 +81,22 @@ impl OrchestrationContext {
     }
 
     fn timer(&self, at: Timestamp, place: Place) -> Sleep {
-        // Times that the protocol cannot express are never: the hub's limit for timers says so.
-        let fire_at = time::from_millis(at.0.clamp(time::MILLIS_MIN, time::MILLIS_MAX));
-        let action = ActionType::CreateTimer(CreateTimerAction { fire_at: Some(fire_at) });
-        Sleep::new(Task::new(&self.shared, ScheduledKind::Timer, Ok(action), place))
+        Sleep::new(Task::timer_at(&self.shared, at, place))
     }
 
     /// Waits for the next event of that name. Events that came before anyone waited are kept, and given in order.
     #[track_caller]
     pub fn event<T>(&self, event: Event<T>) -> NextEvent<T> {
         NextEvent::new(&self.shared, event, Location::caller())
+    }
+
+    /// Starts an orchestration that goes its own way: nobody waits for it, and its end is not noticed. Terminating this
+    /// orchestration together with its children ends it too, as long as this one runs.
+    ///
+    /// An instance of that id that runs already is left as it is.
+    #[track_caller]
+    pub fn start<I: Serialize, O>(&self, orchestration: Orchestration<I, O>, id: &InstanceId, input: &I) {
+        drop(self.call_orchestration(orchestration, input).instance(id).start());
     }
 
     /// Sends an event to another instance. It is dropped if there is none, or if it has ended.

@@ -3,6 +3,7 @@
 use std::any::type_name;
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use dauer_proto::TaskFailureDetails;
 use dauer_proto::failure::failure;
@@ -19,6 +20,12 @@ pub enum CallError {
     /// The activity or child failed.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// It was given so much time, and was not there then.
+    #[error("there was no answer within {after:?}; what was called goes on, and its result is ignored")]
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
     /// What came back is not of the type the name promises.
     #[error("{what} cannot be read as {expected}; make the types of the name agree on both sides")]
     Undecodable {

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use dauer_proto::{EventRaisedEvent, EventType, HistoryEvent};
 use futures::future::FusedFuture;
@@ -21,6 +23,7 @@ use crate::guard::Place;
 use crate::names::Event;
 use crate::payload;
 use crate::state::{Shared, Wait};
+use crate::timeout::Timeout;
 
 /// Event names are equal whatever their case, in all SDKs (behaviour 33).
 fn fold(name: &str) -> String {
@@ -142,6 +145,13 @@ impl<T> NextEvent<T> {
     pub(crate) fn new(shared: &Arc<Shared>, event: Event<T>, place: Place) -> Self {
         let shared = Arc::clone(shared);
         Self { shared, name: fold(event.name()), place, phase: Phase::Lazy, data: PhantomData }
+    }
+
+    /// Waits no longer than this, from the first poll on. An event that comes later goes to whoever waits then.
+    #[track_caller]
+    pub fn timeout(self, after: Duration) -> Timeout<Self> {
+        let shared = Arc::clone(&self.shared);
+        Timeout::new(self, after, &shared, Location::caller())
     }
 
     fn poll_raised(&mut self, cx: &Context<'_>) -> Poll<HistoryEvent> {

@@ -5,7 +5,8 @@
 //! in this order:
 //!
 //! 1. [`Activity`], [`Orchestration`], [`Event`]: durable names with their types;
-//! 2. [`OrchestrationContext`] and its futures: [`Call`], [`ChildCall`], [`Started`], [`Sleep`], [`NextEvent`];
+//! 2. [`OrchestrationContext`] and its futures: [`Call`], [`ChildCall`], [`Started`], [`Sleep`], [`NextEvent`], [`Timeout`];
+//!    [`RetryPolicy`];
 //! 3. [`Error`], [`CallError`], [`Failure`]: how things fail;
 //! 4. [`Handler`], [`ActivityHandler`], [`Registry`]: how code is found by name;
 //! 5. [`Live`]: the loop; [`TurnError`]: what stops it.
@@ -58,9 +59,11 @@ mod live;
 mod names;
 mod payload;
 mod registry;
+mod retry;
 mod signal;
 mod start;
 mod state;
+mod timeout;
 
 pub use activity::{
     ActivityContext, ActivityError, ActivityFuture, ActivityHandler, ActivityProgram, InvalidRequest,
@@ -75,4 +78,6 @@ pub use handler::{Handler, Program, shape};
 pub use live::{Answer, Live};
 pub use names::{Activity, Event, Orchestration};
 pub use registry::{RegisterError, Registry, UnknownActivity, UnknownOrchestration};
+pub use retry::RetryPolicy;
+pub use timeout::Timeout;
 pub use uuid::Uuid;

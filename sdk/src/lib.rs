@@ -47,7 +47,7 @@ pub use dauer_core::{ExecutionId, HostId, InstanceId, Timestamp};
 pub use dauer_hub::{HostOptions, TroublePolicy};
 pub use dauer_replay::{
     Activity, ActivityContext, Call, CallError, ChildCall, Error, Event, Failure, NextEvent, Orchestration,
-    OrchestrationContext, RegisterError, Result, Sleep, Started, Uuid,
+    OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started, Timeout, Uuid,
 };
 pub use dauer_store::{Refused, Reuse};
 
