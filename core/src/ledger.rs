@@ -269,6 +269,16 @@ impl Ledger {
         self.open.get(&id)
     }
 
+    /// The identity of what is open under that name.
+    pub(crate) fn identity(&self, ticket: &Ticket) -> Option<MessageId> {
+        self.tickets.get(ticket).copied()
+    }
+
+    /// The messages that brought the events from outside, in order.
+    pub(crate) fn raised(&self) -> impl Iterator<Item = MessageId> {
+        self.raised.iter().map(|(message, _)| *message)
+    }
+
     /// How much is open.
     #[must_use]
     pub fn open_count(&self) -> usize {
@@ -318,7 +328,8 @@ fn time_of(event: &HistoryEvent) -> Timestamp {
     Timestamp(at.unwrap_or_default())
 }
 
-fn ticket(event_id: i32, kind: &EventType) -> Option<Ticket> {
+/// What the answer to an event will name, if it wants one.
+pub(crate) fn ticket(event_id: i32, kind: &EventType) -> Option<Ticket> {
     Some(match kind {
         EventType::TaskScheduled(_) => Ticket::Task(event_id),
         EventType::TimerCreated(_) => Ticket::Timer(event_id),
@@ -327,6 +338,12 @@ fn ticket(event_id: i32, kind: &EventType) -> Option<Ticket> {
         EventType::EntityLockRequested(request) => Ticket::Section(request.critical_section_id.clone()),
         _ => return None,
     })
+}
+
+/// Whether an event records something that the code asked for.
+pub(crate) fn is_schedule(event: &HistoryEvent) -> bool {
+    let kind = event.event_type.as_ref();
+    kind.is_some_and(|kind| matches!(kind, EventType::TimerCreated(_)) || subject(kind).is_some())
 }
 
 /// What an event answers, if it is an answer.

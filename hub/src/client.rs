@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures::future::{Either, select};
 
 use dauer_core::InstanceId;
+use dauer_core::ledger::LedgerError;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::planted::{self, Bug};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
+use dauer_core::turn::Stalled;
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
 use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_ALONE, WAIT_POLL};
@@ -31,6 +33,43 @@ pub enum ClientError {
     /// The wait took longer than allowed. The instance goes on.
     #[error("the instance '{0}' has not come so far yet; wait longer, or look at its status")]
     TimedOut(InstanceId),
+    /// Only a failed run can be rewound.
+    #[error(
+        "the instance '{instance}' is {status:?}, which does not allow a rewind; only a failed one can be rewound"
+    )]
+    NotFailed {
+        /// Which.
+        instance: InstanceId,
+        /// Where it stands.
+        status: Status,
+    },
+    /// What has not begun cannot be copied: its input is not in a history yet.
+    #[error("the instance '{0}' has not begun yet; wait until it has, or start another one")]
+    NotBegun(InstanceId),
+    /// The stored history does not fit together.
+    #[error("the history of '{instance}' cannot be used; run `dauer audit` on the store")]
+    History {
+        /// Whose.
+        instance: InstanceId,
+        /// What is wrong with it.
+        #[source]
+        source: Unusable,
+    },
+}
+
+/// What is wrong with a history.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// It cannot be followed.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// No turn can be made of it.
+    #[error(transparent)]
+    Stalled(#[from] Stalled),
+    /// It has no start, so that nobody knows what ran.
+    #[error("there is no start in it")]
+    NoStart,
 }
 
 /// A client of one hub.
@@ -51,6 +90,10 @@ impl Client {
     #[must_use]
     pub fn hub(&self) -> &Arc<dyn Manage> {
         &self.hub
+    }
+
+    pub(crate) fn env(&self) -> &Arc<dyn Env> {
+        &self.env
     }
 
     fn caller(&self) -> Caller {
@@ -133,7 +176,7 @@ impl Client {
     }
 
     /// Waits before the same request is sent again, which is safe because it has an identity.
-    async fn again(&self, refused: Refused, attempts: &mut u32) -> Result<(), ClientError> {
+    pub(crate) async fn again(&self, refused: Refused, attempts: &mut u32) -> Result<(), ClientError> {
         let transient = matches!(refused, Refused::Unknown(_) | Refused::NotExecuted(_));
         if !transient || *attempts >= CALL_ATTEMPTS {
             return Err(refused.into());

@@ -8,7 +8,7 @@
 //! - `activities` runs tasks; a result goes into the next turn of an instance that the host keeps, in that turn's own
 //!   commit, or to the inbox of any other;
 //! - `demand` says when to claim, `renewal` keeps the session alive, `cache` remembers what the next turn needs;
-//! - `client` starts, sends and waits, `watch` wakes its waits.
+//! - `client` starts, sends and waits, `watch` wakes its waits, `operate` rewinds and restarts.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -22,6 +22,7 @@ mod dispatch;
 mod executor;
 mod hold;
 mod host;
+mod operate;
 mod options;
 mod renewal;
 pub mod retention;
@@ -31,7 +32,7 @@ mod turn;
 mod turns;
 mod watch;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Unusable};
 pub use executor::{Attempt, Executor, Live, Past, TurnDone, TurnWork};
 pub use host::Host;
 pub use options::{HostOptions, TroublePolicy};

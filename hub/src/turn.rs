@@ -98,6 +98,9 @@ fn begin(
         Ok(plan) => plan,
         Err(stalled) => return Progress::Done(Err(stalled.into())),
     };
+    if plan.is_rewind() {
+        return Progress::Done(obey(plan, &ledger, past));
+    }
     if !plan.is_run() {
         let settled = turn::settle(plan, ledger).map(|finished| prepared(finished, Some(past)));
         return Progress::Done(settled.map_err(Setback::from));
@@ -109,6 +112,17 @@ fn begin(
         return Progress::Done(failed.map_err(Setback::from));
     }
     run(session, plan, ledger, past)
+}
+
+/// A run that has ended is never live, so that its history is at hand.
+fn obey(plan: Plan, ledger: &Ledger, past: Past) -> Result<Prepared, Setback> {
+    let Past::History(events) = past else {
+        let text = "a run that has ended is kept live; run this instance on another host";
+        return Err(Stalled::new(TroubleKind::InvalidAnswer, text).into());
+    };
+    let mut finished = turn::obey(plan, ledger, &events)?;
+    let events = std::mem::take(&mut finished.events);
+    Ok(prepared(finished, Some(Past::History(events))))
 }
 
 fn run(session: &Arc<Session>, plan: Plan, ledger: Ledger, past: Past) -> Progress {

@@ -222,6 +222,34 @@ impl<O> Handle<O> {
         Ok(self.client.raw.resume(&self.id, Some(reason.to_owned())).await?)
     }
 
+    /// Rewinds it after it has failed: what failed is done again, what succeeded is not; failed children are rewound with it.
+    /// It is the same instance, in a new execution that goes on with the history of the failed one.
+    ///
+    /// # Errors
+    /// [`ClientError::NotFailed`] when it has not failed, or why it cannot be done.
+    pub async fn rewind(&self, reason: &str) -> Result<(), Error> {
+        Ok(self.client.raw.rewind(&self.id, Some(reason.to_owned())).await?)
+    }
+
+    /// Runs it again from its beginning once it has ended, with the same input, version and tags, under the same id.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when it has not ended, or why it cannot be done.
+    pub async fn restart(&self) -> Result<(), Error> {
+        self.client.raw.restart(&self.id, None).await?;
+        Ok(())
+    }
+
+    /// Runs the same again under another id, with the same input, version and tags.
+    ///
+    /// # Errors
+    /// As [`Client::start`].
+    pub async fn restart_as(&self, id: &str) -> Result<Self, Error> {
+        let id = InstanceId::new(id)?;
+        self.client.raw.restart(&self.id, Some(id.clone())).await?;
+        Ok(Self { client: self.client.clone(), id, output: PhantomData })
+    }
+
     /// Terminates it and its open children.
     ///
     /// # Errors

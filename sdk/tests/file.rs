@@ -6,7 +6,7 @@ mod support;
 
 use dauer::{Activity, ActivityContext, Event, Orchestration, OrchestrationContext, Result, Status};
 
-use support::{Running, SOON};
+use support::{Folder, Running, SOON};
 
 const GO: Event<u32> = Event::new("go");
 const STEP: Activity<u32, u32> = Activity::new("step");
@@ -19,27 +19,6 @@ async fn step(_: ActivityContext, n: u32) -> Result<u32> {
 async fn code(ctx: OrchestrationContext, n: u32) -> Result<u32> {
     let n = ctx.call(STEP, &n).await?;
     Ok(n + ctx.event(GO).await?)
-}
-
-/// A folder of its own for each test, gone afterwards.
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("dauer-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn url(&self) -> String {
-        format!("sqlite:{}", self.0.join("hub.db").display())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[tokio::test]

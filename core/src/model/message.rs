@@ -122,11 +122,13 @@ pub enum DropReason {
     PutOff,
     /// A suspend or resume that was put off until the scheduled time, when a later one has been applied already.
     Overtaken,
+    /// A rewind that was carried out: no event of the history stands for it.
+    Obeyed,
 }
 
 impl DropReason {
     /// All reasons, for counters and reports.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Absent,
         Self::Ended,
         Self::OtherExecution,
@@ -137,5 +139,6 @@ impl DropReason {
         Self::Withdrawn,
         Self::PutOff,
         Self::Overtaken,
+        Self::Obeyed,
     ];
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use dauer_proto::{
     ActionType, CompleteOrchestrationAction, CreateSubOrchestrationAction, CreateTimerAction,
-    EntityMessageType, ExecutionStartedEvent, HistoryEvent, OrchestrationInstance, OrchestratorAction,
-    ParentInstanceInfo, ScheduleTaskAction, SendEntityMessageAction, SendEventAction,
-    TerminateOrchestrationAction, event, time,
+    EntityMessageType, EventType, ExecutionStartedEvent, HistoryEvent, OrchestrationInstance,
+    OrchestratorAction, ParentInstanceInfo, ScheduleTaskAction, SendEntityMessageAction, SendEventAction,
+    SubOrchestrationInstanceCreatedEvent, TaskScheduledEvent, TerminateOrchestrationAction, event, time,
 };
 
 use crate::identity;
@@ -107,16 +107,39 @@ impl<'a> Effects<'a> {
         let event = event::task_scheduled(self.now().0, event_id, action);
         let encoded = Encoded::new(&event);
         let id = self.scheduled_encoded(event, encoded.clone())?;
+        self.push_task(id, event_id, (queue, tags, encoded));
+        Ok(())
+    }
+
+    fn push_task(&mut self, id: MessageId, event_id: i32, (queue, tags, event): (QueueKey, Tags, Encoded)) {
         self.produced.push(id);
         let (instance, execution) = (self.plan.fence.instance.clone(), self.plan.record.execution);
-        self.tasks.push(Task { id, instance, execution, event_id, queue, tags, event: encoded });
-        Ok(())
+        self.tasks.push(Task { id, instance, execution, event_id, queue, tags, event });
+    }
+
+    /// The task of an event that is in the history.
+    pub(crate) fn issue_task(&mut self, id: MessageId, event: &HistoryEvent, task: &TaskScheduledEvent) {
+        let version = task.version.as_deref().filter(|version| !version.is_empty());
+        let queue = QueueKey::new(Kind::Activity, task.name.as_str(), version);
+        self.push_task(id, event.event_id, (queue, Tags::from(task.tags.clone()), Encoded::new(event)));
     }
 
     fn create_timer(&mut self, event_id: i32, action: &CreateTimerAction) -> Result<(), Stalled> {
         let fire_at = action.fire_at.ok_or_else(|| invalid("a timer has no time"))?;
-        let due = self.due("seconds until a timer fires", &fire_at)?;
+        self.due("seconds until a timer fires", &fire_at)?;
         let id = self.scheduled(event::timer_created(self.now().0, event_id, fire_at))?;
+        self.issue_timer(id, event_id, Some(fire_at))
+    }
+
+    /// The message of a timer that is in the history.
+    pub(crate) fn issue_timer(
+        &mut self,
+        id: MessageId,
+        event_id: i32,
+        fire_at: Option<dauer_proto::Timestamp>,
+    ) -> Result<(), Stalled> {
+        let fire_at = fire_at.ok_or_else(|| invalid("a timer has no time"))?;
+        let due = Timestamp(time::to_millis_ceil(&fire_at).map_err(|e| invalid(e.to_string()))?);
         self.produced.push(id);
         let (to, execution) = (self.plan.fence.instance.clone(), self.plan.record.execution);
         self.timers.push(Message {
@@ -154,13 +177,29 @@ impl<'a> Effects<'a> {
         }
         let to = instance("child instance id", &action.instance_id)?;
         to.check_orchestration().map_err(|error| invalid(format!("child instance id: {error}")))?;
-        let id = self.scheduled(event::sub_orchestration_created(self.now().0, event_id, action.clone()))?;
+        let created = event::sub_orchestration_created(self.now().0, event_id, action);
+        let Some(EventType::SubOrchestrationInstanceCreated(child)) = created.event_type.clone() else {
+            return Err(invalid("a child was not created"));
+        };
+        let id = self.scheduled(created)?;
+        self.start_child(id, event_id, child, Class::Start)
+    }
+
+    /// Sends the start of a child whose creation is in the history.
+    pub(crate) fn start_child(
+        &mut self,
+        id: MessageId,
+        event_id: i32,
+        child: SubOrchestrationInstanceCreatedEvent,
+        class: fn(Box<Start>) -> Class,
+    ) -> Result<(), Stalled> {
+        let to = instance("child instance id", &child.instance_id)?;
         let execution = identity::execution_of(id);
         let started = self.ledger.started().cloned();
         let (name, own_version) =
             started.map_or((None, None), |own| (Some(own.name.clone()), own.version.clone()));
         // A child is of the parent's version unless another is asked for.
-        let version = action.version.filter(|version| !version.is_empty()).or_else(|| own_version.clone());
+        let version = child.version.filter(|version| !version.is_empty()).or_else(|| own_version.clone());
         let parent = Parent {
             instance: self.plan.fence.instance.clone(),
             execution: self.plan.record.execution,
@@ -168,7 +207,7 @@ impl<'a> Effects<'a> {
         };
         let start = ExecutionStartedEvent {
             version: version.clone(),
-            input: action.input,
+            input: child.input,
             parent_instance: Some(ParentInstanceInfo {
                 task_scheduled_id: event_id,
                 name,
@@ -178,17 +217,17 @@ impl<'a> Effects<'a> {
                     execution_id: Some(parent.execution.to_string()),
                 }),
             }),
-            parent_trace_context: action.parent_trace_context,
-            tags: action.tags.clone(),
-            ..event::start(action.name.as_str(), to.as_str(), execution.to_string())
+            parent_trace_context: child.parent_trace_context,
+            tags: child.tags.clone(),
+            ..event::start(child.name.as_str(), to.as_str(), execution.to_string())
         };
-        let queue = QueueKey::new(Kind::Orchestration, action.name, version.as_deref());
+        let queue = QueueKey::new(Kind::Orchestration, child.name, version.as_deref());
         let record = Record {
             parent: Some(Box::new(parent)),
-            tags: action.tags.into(),
+            tags: child.tags.into(),
             ..Record::pending(queue, execution, id)
         };
-        let class = Class::Start(Box::new(Start { record, over: Over::Refuse }));
+        let class = class(Box::new(Start { record, over: Over::Refuse }));
         let event = event::execution_started(self.now().0, start);
         self.send(Outgoing { id, to, class, answers: None, visible_at: None, event });
         Ok(())
@@ -343,7 +382,7 @@ fn instance(what: &str, id: &str) -> Result<InstanceId, Stalled> {
 }
 
 /// A call to what is no entity would be dropped as a message to an absent instance, and its caller wait for ever.
-fn entity(id: &str) -> Result<InstanceId, Stalled> {
+pub(crate) fn entity(id: &str) -> Result<InstanceId, Stalled> {
     let entity = instance("entity id", id)?;
     match entity.entity_name() {
         Some(_) => Ok(entity),

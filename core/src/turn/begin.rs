@@ -37,7 +37,7 @@ pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
         return Err(Stalled::new(TroubleKind::Undecodable, text));
     }
     let step = match std::mem::replace(&mut gather.step, Step::Quiet) {
-        Step::Run { .. } if gather.events.is_empty() => Step::Quiet,
+        Step::Run { .. } if gather.events.is_empty() && !gather.woken => Step::Quiet,
         step => step,
     };
     if matches!(step, Step::Run { .. }) {
@@ -62,6 +62,8 @@ struct Gather<'a> {
     suspended: bool,
     /// Whether a suspend or resume has been applied that was not put off.
     controlled: bool,
+    /// Whether the code is to be run although no event may have come: it was rewound.
+    woken: bool,
     closed: BTreeSet<MessageId>,
     events: Vec<NewEvent>,
     fates: Vec<(MessageId, Fate)>,
@@ -79,6 +81,7 @@ impl<'a> Gather<'a> {
             started: ledger.started().is_some(),
             suspended: ledger.is_suspended(),
             controlled: ledger.is_controlled(),
+            woken: false,
             closed: BTreeSet::new(),
             events: Vec::new(),
             fates: Vec::new(),
@@ -91,8 +94,7 @@ impl<'a> Gather<'a> {
     fn take(&mut self, message: &Message) -> Result<Flow, Stalled> {
         match &message.class {
             Class::Start(start) => return self.start(message, start),
-            // Nothing sends these yet; one that came from a newer host waits in vain rather than doing harm.
-            Class::Rewind(_) => self.dropped(message, DropReason::Running),
+            Class::Rewind(start) => return self.rewind(message, start),
             Class::Control(control) => return self.control(message, *control),
             Class::Ordinary => self.ordinary(message)?,
         }
@@ -166,6 +168,37 @@ impl<'a> Gather<'a> {
             return Ok(Flow::Stop);
         } else {
             self.refuse(message, start);
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The parent was rewound, and asks for this child again: whatever it has become, the parent is to get its answer.
+    fn rewind(&mut self, message: &Message, start: &Start) -> Result<Flow, Stalled> {
+        let own = start.record.execution == self.record.execution;
+        let ended = self.record.status.is_ended();
+        let called_by = |record: &Record| record.parent.as_ref().map(|p| (p.instance.clone(), p.event_id));
+        let same_call = called_by(&start.record) == called_by(&self.record);
+        if own && !self.started && !ended {
+            // There was none any more, and this message has made it.
+            self.started = true;
+            self.accept(message)?;
+        } else if own || message.id == self.record.start {
+            self.dropped(message, DropReason::Repeat);
+        } else if !same_call && ended {
+            self.replace_ended(message, start)?;
+        } else if !same_call {
+            self.refuse(message, start);
+        } else {
+            // From now on it is the child of the parent's new run.
+            self.record.start = message.id;
+            self.record.parent.clone_from(&start.record.parent);
+            self.dropped(message, DropReason::Obeyed);
+            match self.record.status {
+                Status::Failed => self.step = Step::Rewind(Some("the parent was rewound".into())),
+                _ if ended => self.step = Step::AnswerAgain,
+                _ => return Ok(Flow::Next),
+            }
+            return Ok(Flow::Stop);
         }
         Ok(Flow::Next)
     }
@@ -250,6 +283,12 @@ impl<'a> Gather<'a> {
     fn accept(&mut self, message: &Message) -> Result<(), Stalled> {
         let event = message.event.event()?;
         check_class(message, &event)?;
+        if let Some(EventType::ExecutionRewound(_)) = &event.event_type {
+            // It is in the history since the rewind; some workers could not read it among the new events.
+            self.woken = true;
+            self.dropped(message, DropReason::Obeyed);
+            return Ok(());
+        }
         if let Some(EventType::TimerFired(fired)) = &event.event_type
             && let Some(fire_at) = &fired.fire_at
         {
@@ -292,7 +331,7 @@ impl<'a> Gather<'a> {
 fn check_class(message: &Message, event: &HistoryEvent) -> Result<(), Stalled> {
     let fits = matches!(
         (&message.class, &event.event_type),
-        (Class::Start(_), Some(EventType::ExecutionStarted(_)))
+        (Class::Start(_) | Class::Rewind(_), Some(EventType::ExecutionStarted(_)))
             | (Class::Control(Control::Suspend), Some(EventType::ExecutionSuspended(_)))
             | (Class::Control(Control::Resume), Some(EventType::ExecutionResumed(_)))
             | (Class::Control(Control::Terminate), Some(EventType::ExecutionTerminated(_)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauer_proto::{
     CompleteOrchestrationAction, EventType, ExecutionStartedEvent, HistoryEvent, OrchestrationInstance,
-    OrchestrationStatus, decode, event, time,
+    OrchestrationStatus, TaskFailureDetails, decode, event, time,
 };
 
 use crate::identity;
@@ -98,6 +98,14 @@ pub fn settle(plan: Plan, ledger: Ledger) -> Result<Finished, Stalled> {
             close(effects, record)
         }
         Step::Replace(start) => replace(effects, *start),
+        Step::AnswerAgain => {
+            let failure = record.failure.as_ref().map(Encoded::decode::<TaskFailureDetails>).transpose()?;
+            let result = record.output.as_ref().map(|output| output.as_str().to_owned());
+            let ending = Ending { event_id: event::NO_ACTION, status: record.status, result, failure };
+            end::tell_parent(&mut effects, &record, &ending);
+            close(effects, record)
+        }
+        Step::Rewind(_) => Err(invalid("a rewind needs the history; `obey` makes its checkpoint")),
         Step::Quiet | Step::Run { .. } => close(effects, record),
     }
 }
@@ -258,7 +266,7 @@ fn check_history(effects: &Effects<'_>, batch: &Batch) -> Result<(u32, u64), Sta
     Ok((events, bytes))
 }
 
-fn checkpoint(effects: Effects<'_>, mut record: Record, history: History) -> (Checkpoint, Ledger) {
+pub(crate) fn checkpoint(effects: Effects<'_>, mut record: Record, history: History) -> (Checkpoint, Ledger) {
     record.attempts = 0;
     record.trouble = None;
     let Effects { plan, ledger, tasks, timers, messages, .. } = effects;

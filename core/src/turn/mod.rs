@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! claimed instance ──▶ begin ──▶ Plan ──▶ worker ──▶ Answer ──▶ finish ──▶ Checkpoint
-//!                                  └──── nothing to run ───────▶ settle ──┘
+//!                                  ├──── nothing to run ───────▶ settle ──┤
+//!                                  └──── a rewind ─────────────▶ obey ────┘
 //! ```
 //!
 //! [`begin`] decides what each message is worth: an event for the worker, or nothing. The worker turns events into
@@ -13,6 +14,7 @@ mod act;
 mod begin;
 mod end;
 mod finish;
+mod rewind;
 
 use dauer_proto::{HistoryEvent, OrchestrationTraceContext, OrchestratorAction};
 
@@ -23,6 +25,7 @@ use crate::model::{BlobError, Checkpoint, Completion, Encoded, Fate, Fence, Mess
 pub use begin::begin;
 pub use end::{Order, fail, force_terminate};
 pub use finish::{finish, settle};
+pub use rewind::{obey, rewind};
 
 /// What a host claimed: the arguments of [`begin`].
 #[derive(Debug, Clone)]
@@ -85,6 +88,10 @@ pub(crate) enum Step {
     Unborn,
     /// The run is ended and this start takes its place.
     Replace(Box<Message>),
+    /// The run has ended, and its parent, which was rewound, asks for the answer again.
+    AnswerAgain,
+    /// The failed run is rewound, for this reason.
+    Rewind(Option<String>),
 }
 
 impl Plan {
@@ -104,6 +111,12 @@ impl Plan {
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         matches!(self.step, Step::Run { fresh: true })
+    }
+
+    /// Whether the run is to be rewound, for which [`obey`] makes the checkpoint from the whole history.
+    #[must_use]
+    pub fn is_rewind(&self) -> bool {
+        matches!(self.step, Step::Rewind(_))
     }
 
     /// The record the worker runs under: that of the new run, if it is fresh.

@@ -67,7 +67,9 @@ impl Run {
 
     /// The instance that a start message brings into being.
     pub(crate) fn created(start: Message, now: i64) -> Self {
-        let Class::Start(begun) = &start.class else { panic!("only a start creates an instance") };
+        let (Class::Start(begun) | Class::Rewind(begun)) = &start.class else {
+            panic!("only a start or rewind creates an instance")
+        };
         let record = begun.record.clone();
         Self {
             id: start.to.clone(),
@@ -160,7 +162,7 @@ impl Run {
     /// has not been seen goes with it in any case, first.
     pub(crate) fn claim(&self) -> Vec<Message> {
         let own = |message: &&Message| match &message.class {
-            Class::Start(start) => start.record.execution == self.record.execution,
+            Class::Start(start) | Class::Rewind(start) => start.record.execution == self.record.execution,
             _ => false,
         };
         let waiting = || self.prologue.iter().chain(&self.inbox);
@@ -204,6 +206,8 @@ impl Run {
             let kept = plan.clone();
             let finished = if plan.is_run() {
                 turn::finish(plan, self.ledger.clone(), answer.clone(), &self.limits)
+            } else if plan.is_rewind() {
+                turn::obey(plan, &self.ledger, &self.events())
             } else {
                 turn::settle(plan, self.ledger.clone())
             }?;
@@ -220,6 +224,14 @@ impl Run {
         let plan = self.plan();
         let finished = turn::fail(plan.clone(), self.ledger.clone(), details).unwrap();
         self.commit(finished, Some(plan))
+    }
+
+    /// Rewinds it from outside.
+    pub(crate) fn rewind(&mut self, reason: &str) -> Result<Step, Stalled> {
+        let (fence, record, now) = (self.fence(), self.record.clone(), Timestamp(self.now));
+        let past = self.events();
+        let finished = turn::rewind(fence, record, (&self.ledger, &past), now, Some(reason.into()))?;
+        Ok(self.commit(finished, None))
     }
 
     /// Applies a checkpoint as a store would, and checks what must hold after every commit.

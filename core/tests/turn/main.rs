@@ -17,6 +17,7 @@ mod fusion;
 mod limits;
 mod random;
 mod requests;
+mod rewinding;
 mod sending;
 mod starts;
 mod timers;

@@ -49,3 +49,24 @@ impl Running {
         self.worker.await.unwrap().unwrap();
     }
 }
+
+/// A folder of its own for each test, gone afterwards.
+pub(crate) struct Folder(pub(crate) std::path::PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("dauer-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("sqlite:{}", self.0.join("hub.db").display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

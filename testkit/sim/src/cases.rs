@@ -32,6 +32,8 @@ pub(crate) struct Case {
     pub(crate) by_user: bool,
     /// It is not to begin before that.
     pub(crate) scheduled: Option<Duration>,
+    /// It is rewound when it has failed, and fails again.
+    pub(crate) rewound: bool,
 }
 
 impl Case {
@@ -54,6 +56,7 @@ impl Case {
                 contended: random.chance(2_000),
                 by_user: random.chance(3_000),
                 scheduled: random.chance(1_000).then(|| random.duration(SCHEDULED_MAX)),
+                rewound: random.chance(5_000),
             })
         };
         (0..count).filter_map(case).collect()

@@ -105,7 +105,8 @@ impl Check<'_> {
         }
     }
 
-    /// The same for runs that continued as new: their last turn was never stored, all before it must replay.
+    /// The same for runs that continued as new, whose last turn was never stored, and for those that were rewound: what was
+    /// stored must replay.
     pub(crate) fn replay_replaced(&mut self, histories: &[(InstanceId, Vec<Batch>)]) {
         // One that only put messages off before its start, and continued as new with its first turn, has stored no event.
         let stored = |(_, batches): &&(InstanceId, Vec<Batch>)| batches.iter().any(|batch| batch.count > 0);
@@ -117,7 +118,10 @@ impl Check<'_> {
                 Ok(events) => {
                     let events = events.concat();
                     self.count(&events);
-                    Live::start(self.registry, &events, &[]).err().map(|error| error.to_string())
+                    match events.iter().find_map(started_as) {
+                        Some(REUSING) => foreign::check_replay(&events).err(),
+                        _ => Live::start(self.registry, &events, &[]).err().map(|error| error.to_string()),
+                    }
                 }
             };
             self.violations.extend(wrong.map(|wrong| format!("I9 {id}, an earlier run: {wrong}")));
@@ -146,6 +150,10 @@ impl Check<'_> {
 
     fn effects_of(&self, dump: &InstanceDump, events: &[HistoryEvent]) -> Result<(), String> {
         let effects = unpoisoned(self.effects);
+        // What a rewind has kept was executed in a run before.
+        let rewound =
+            events.iter().any(|event| matches!(event.event_type, Some(EventType::ExecutionRewound(_))));
+        let before = |task: i32| effects.keys().any(|(id, _, done, _)| (id, *done) == (&dump.id, task));
         for event in events {
             let task = match &event.event_type {
                 Some(EventType::TaskCompleted(done)) => done.task_scheduled_id,
@@ -153,7 +161,8 @@ impl Check<'_> {
                 _ => continue,
             };
             let key = (dump.id.clone(), dump.record.execution, task, 0);
-            if !effects.contains_key(&key) {
+            let executed = effects.contains_key(&key) || rewound && before(task);
+            if !executed {
                 return Err(format!("task {task} is answered and was never executed"));
             }
         }
@@ -213,4 +222,12 @@ fn ahead_of_time(dump: &InstanceDump, events: &[(Timestamp, HistoryEvent)]) -> O
         |(committed, event): &(Timestamp, HistoryEvent)| turn(event).filter(|at| *at > latest(*committed));
     let (at, found) = events.iter().find_map(|found| Some((ahead(found)?, found)))?;
     Some(format!("I8 {}: a turn took place {} ms after its own commit", dump.id, at - found.0.0))
+}
+
+/// The name of the code that a run began with.
+fn started_as(event: &HistoryEvent) -> Option<&str> {
+    match &event.event_type {
+        Some(EventType::ExecutionStarted(started)) => Some(&started.name),
+        _ => None,
+    }
 }

@@ -10,7 +10,7 @@ use dauer_core::send::{self, Caller, StartRequest};
 use dauer_hub::{Client, ClientError};
 use dauer_store::{
     Class, Create, Created, Delivered, DropReason, Env, InstanceId, Manage, Message, Over, Purge, Record,
-    Refused, Reuse,
+    Refused, Reuse, Status,
 };
 use futures::future::{BoxFuture, FutureExt, join_all};
 
@@ -96,6 +96,9 @@ impl Clients {
         let main = async {
             self.start(&case, &mut random).await;
             self.wait(&case).await;
+            if case.rewound && self.rewind(&case).await {
+                self.wait(&case).await;
+            }
         };
         futures::future::join(main, join_all(beside)).await;
         if case.purged {
@@ -200,6 +203,27 @@ impl Clients {
             self.complain(format!("I7 {}: it had ended, and changed", case.id));
         }
         unpoisoned(&self.ended).insert(case.id.clone(), ended);
+    }
+
+    /// Rewinds a case that has failed, once, as users do. What made it fail is still there, so that it fails again, in the
+    /// same way; but on its way there it does again what failed, and its children do.
+    async fn rewind(&self, case: &Case) -> bool {
+        let failed = |record: &Record| record.status == Status::Failed;
+        if !unpoisoned(&self.ended).get(&case.id).is_some_and(failed) {
+            return false;
+        }
+        loop {
+            match self.client().rewind(&case.id, Some("tried again".into())).await {
+                Ok(()) => return true,
+                Err(ClientError::Refused(Refused::Unknown(_) | Refused::NotExecuted(_))) => self.rest().await,
+                // An earlier attempt, of which nobody knew, has rewound it.
+                Err(ClientError::NotFailed { .. }) => return true,
+                Err(error) => {
+                    self.complain(format!("{}: it could not be rewound: {error}", case.id));
+                    return false;
+                }
+            }
+        }
     }
 
     async fn get(&self, id: &InstanceId) -> Option<Record> {

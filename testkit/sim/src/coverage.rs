@@ -39,7 +39,7 @@ pub const CALLS: [Call; 21] = [
 pub const HINTS: [&str; 4] = ["ready turn", "ready task", "status", "session ended"];
 
 /// What orchestrations ask for. `SendEntityMessage` and `RewindOrchestration` are missing: there are no entities' turns
-/// and no rewind yet.
+/// yet, and no worker rewinds.
 pub const ACTIONS: [&str; 9] = [
     "ScheduleTask",
     "CreateTimer",
@@ -53,8 +53,8 @@ pub const ACTIONS: [&str; 9] = [
 ];
 
 /// What stands in histories. Entity events are missing, as above; `OrchestratorCompleted`, `GenericEvent`,
-/// `HistoryState`, `ContinueAsNew` and `ExecutionRewound` are of other servers, this one never writes them.
-pub const EVENTS: [&str; 16] = [
+/// `HistoryState` and `ContinueAsNew` are of other servers, this one never writes them.
+pub const EVENTS: [&str; 17] = [
     "OrchestratorStarted",
     "ExecutionStarted",
     "ExecutionCompleted",
@@ -71,6 +71,7 @@ pub const EVENTS: [&str; 16] = [
     "TimerFired",
     "EventSent",
     "EventRaised",
+    "ExecutionRewound",
 ];
 
 /// Where an instance can be. `Canceled` is missing: no SDK sends it.

@@ -59,6 +59,7 @@ pub(crate) fn reason_code(reason: DropReason) -> u32 {
         DropReason::Withdrawn => 8,
         DropReason::PutOff => 9,
         DropReason::Overtaken => 10,
+        DropReason::Obeyed => 11,
         _ => 0,
     }
 }

@@ -1,0 +1,183 @@
+//! What operators do to instances that have ended: look at their histories, rewind them, start them again.
+
+use dauer_core::ledger::Ledger;
+use dauer_core::model::{Checkpoint, Record, Status, StoredBatch};
+use dauer_core::send::StartRequest;
+use dauer_core::turn::{self, Finished};
+use dauer_core::{ExecutionId, InstanceId};
+use dauer_proto::{EventType, ExecutionStartedEvent, HistoryEvent};
+use dauer_store::{Created, Fence, Refused, Reuse, Slice};
+
+use crate::client::{Client, ClientError, Unusable};
+
+/// Bytes of history that are read at a time.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+impl Client {
+    /// A page of an instance's history, of the given run or else the current one, from the event with number `from` on.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the store cannot tell.
+    pub async fn history_page(
+        &self,
+        instance: &InstanceId,
+        execution: Option<ExecutionId>,
+        from: u32,
+    ) -> Result<Slice, ClientError> {
+        let mut attempts = 0;
+        loop {
+            match self.hub().read_history(instance, execution, from, PAGE_BYTES).await {
+                Ok(slice) => return Ok(slice),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+
+    /// Rewinds a failed instance: what failed is done again, what succeeded is not. Failed children are rewound with it.
+    ///
+    /// # Errors
+    /// [`ClientError::Absent`], [`ClientError::NotFailed`], or why it cannot be done.
+    pub async fn rewind(&self, instance: &InstanceId, reason: Option<String>) -> Result<(), ClientError> {
+        let mut tried: Option<ExecutionId> = None;
+        let mut attempts = 0;
+        loop {
+            let (fence, record) = self.fenced(instance).await?;
+            if tried == Some(record.execution) {
+                return Ok(());
+            }
+            if record.status != Status::Failed {
+                return Err(ClientError::NotFailed { instance: instance.clone(), status: record.status });
+            }
+            let checkpoint = self.rewound(fence, record, reason.clone()).await?;
+            tried = Some(checkpoint.record.execution);
+            match self.amend(checkpoint).await {
+                Ok(()) => return Ok(()),
+                // Somebody was faster; perhaps this very rewind, when its answer was lost.
+                Err(Refused::Fenced) => self.again(unsettled(), &mut attempts).await?,
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+    }
+
+    async fn rewound(
+        &self,
+        fence: Fence,
+        record: Record,
+        reason: Option<String>,
+    ) -> Result<Checkpoint, ClientError> {
+        let instance = fence.instance.clone();
+        let unusable = |source: Unusable| ClientError::History { instance: instance.clone(), source };
+        let (mut ledger, mut past) = (Ledger::new(instance.clone(), record.execution), Vec::new());
+        for batch in self.batches(&instance, record.execution).await? {
+            past.extend(ledger.absorb(&batch).map_err(|error| unusable(error.into()))?);
+        }
+        let rewound = turn::rewind(fence, record, (&ledger, &past), self.env().now(), reason);
+        let Finished { checkpoint, .. } = rewound.map_err(|error| unusable(error.into()))?;
+        Ok(checkpoint)
+    }
+
+    /// Writes a checkpoint that nobody has claimed. The same again is safe: the store knows it.
+    async fn amend(&self, checkpoint: Checkpoint) -> Result<(), Refused> {
+        let mut attempts = 0;
+        loop {
+            match self.hub().amend(checkpoint.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(refused) => match self.again(refused, &mut attempts).await {
+                    Ok(()) => {}
+                    Err(ClientError::Refused(refused)) => return Err(refused),
+                    Err(_) => return Err(Refused::Fenced),
+                },
+            }
+        }
+    }
+
+    /// Starts an ended instance again from its beginning: the same orchestration, version, input and tags. Under another
+    /// id when one is given, and then whatever its own status is.
+    ///
+    /// # Errors
+    /// [`ClientError::Absent`], [`ClientError::Refused`] with [`Refused::Exists`] when it has not ended,
+    /// [`ClientError::NotBegun`], or why it cannot be done.
+    pub async fn restart(
+        &self,
+        instance: &InstanceId,
+        to: Option<InstanceId>,
+    ) -> Result<Created, ClientError> {
+        let (_, record) = self.fenced(instance).await?;
+        if to.is_none() && !record.status.is_ended() {
+            return Err(Refused::Exists(record.status).into());
+        }
+        if record.status == Status::Pending {
+            return Err(ClientError::NotBegun(instance.clone()));
+        }
+        let started = self.started(instance, record.execution).await?;
+        let request = StartRequest {
+            version: started.version,
+            input: started.input,
+            tags: record.tags,
+            trace: started.parent_trace_context,
+            ..StartRequest::new(to.unwrap_or_else(|| instance.clone()), started.name)
+        };
+        self.start(request, Reuse::default()).await
+    }
+
+    /// How a run began. It stands near the front, so that one page is enough but for monstrous ones.
+    async fn started(
+        &self,
+        instance: &InstanceId,
+        execution: ExecutionId,
+    ) -> Result<ExecutionStartedEvent, ClientError> {
+        let unusable = |source: Unusable| ClientError::History { instance: instance.clone(), source };
+        let mut from = Some(0);
+        while let Some(next) = from {
+            let slice = self.history_page(instance, Some(execution), next).await?;
+            for stored in &slice.batches {
+                let events = stored.batch.decode();
+                let events = events.map_err(|error| unusable(Unusable::Ledger(error.into())))?;
+                if let Some(started) = events.into_iter().find_map(start_of) {
+                    return Ok(started);
+                }
+            }
+            from = slice.next;
+        }
+        Err(unusable(Unusable::NoStart))
+    }
+
+    async fn batches(
+        &self,
+        instance: &InstanceId,
+        execution: ExecutionId,
+    ) -> Result<Vec<StoredBatch>, ClientError> {
+        let (mut batches, mut from) = (Vec::new(), Some(0));
+        while let Some(next) = from {
+            let slice = self.history_page(instance, Some(execution), next).await?;
+            batches.extend(slice.batches);
+            from = slice.next;
+        }
+        Ok(batches)
+    }
+
+    async fn fenced(&self, instance: &InstanceId) -> Result<(Fence, Record), ClientError> {
+        let mut attempts = 0;
+        loop {
+            match self.hub().get(vec![instance.clone()]).await {
+                Ok(found) => {
+                    let found = found.into_iter().next().flatten();
+                    return found.ok_or_else(|| ClientError::Absent(instance.clone()));
+                }
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+}
+
+/// For another look after somebody was faster.
+fn unsettled() -> Refused {
+    Refused::NotExecuted(dauer_store::Cause::new("the instance changed meanwhile"))
+}
+
+fn start_of(event: HistoryEvent) -> Option<ExecutionStartedEvent> {
+    match event.event_type {
+        Some(EventType::ExecutionStarted(started)) => Some(started),
+        _ => None,
+    }
+}
