@@ -368,6 +368,26 @@ mod tests {
     }
 
     #[test]
+    fn names_are_kept_as_they_were_given() {
+        let (instance, hub, host) = (
+            InstanceId::new("Order 7").unwrap(),
+            HubName::new("Orders2").unwrap(),
+            HostId::new("h\u{f6}st").unwrap(),
+        );
+        assert_eq!((instance.as_str(), instance.to_string()), ("Order 7", "Order 7".to_owned()));
+        assert_eq!((hub.as_str(), hub.to_string()), ("Orders2", "Orders2".to_owned()));
+        assert_eq!((host.as_str(), host.to_string()), ("h\u{f6}st", "h\u{f6}st".to_owned()));
+        assert_eq!(HubName::default().as_str(), "default");
+        assert!(HostId::new("").is_err() && HostId::new("a\tb").is_err());
+    }
+
+    #[test]
+    fn revisions_and_epochs_grow_by_one() {
+        assert_eq!((Revision::default().next(), Revision(7).next()), (Revision(1), Revision(8)));
+        assert_eq!((Epoch::default().next(), Epoch(7).next()), (Epoch(1), Epoch(8)));
+    }
+
+    #[test]
     fn an_execution_id_reads_back_what_it_prints() {
         let id = ExecutionId(0x00ab);
         assert_eq!(id.to_string(), "000000000000000000000000000000ab");

@@ -85,6 +85,8 @@ fn a_batch_has_the_bytes_it_always_had() {
 fn an_empty_batch_is_a_format_byte() {
     let batch = Batch::join(&[], Vec::new(), Vec::new()).unwrap();
     assert_eq!(batch.events.stored().as_ref(), [FORMAT]);
+    assert!(!batch.events.is_empty(), "a format byte is not nothing");
+    assert!(Encoded::from_stored(Bytes::new()).is_empty());
     assert_eq!(batch.decode(), Ok(Vec::new()));
 }
 

@@ -227,3 +227,71 @@ impl Message {
         matches!(self.class, Class::Control(Control::Suspend))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Origin, Over, Start};
+
+    fn id(text: &str) -> InstanceId {
+        InstanceId::new(text).unwrap()
+    }
+
+    fn record() -> Record {
+        let queue = QueueKey::new(Kind::Orchestration, "order", None);
+        Record::pending(queue, ExecutionId(1), MessageId([1; 16]))
+    }
+
+    fn message(class: Class, sender: Option<&str>) -> Message {
+        let origin = sender.map_or(Origin::Client { request: None }, |sender| Origin::Turn {
+            instance: id(sender),
+            execution: ExecutionId(2),
+            revision: Revision(1),
+            ordinal: Some(0),
+        });
+        let event = Encoded::new(&dauer_proto::event::event_raised(0, "go", None));
+        let (execution, answers, visible_at) = (None, None, Timestamp::default());
+        Message {
+            id: MessageId([2; 16]),
+            to: id("@lamp@1"),
+            execution,
+            class,
+            origin,
+            answers,
+            visible_at,
+            event,
+        }
+    }
+
+    /// Rule 4 of the store contract, as a table.
+    #[test]
+    fn a_hold_admits_what_rule_4_says() {
+        let start = || Box::new(Start { record: record(), over: Over::Refuse });
+        let messages = [
+            message(Class::Start(start()), None),
+            message(Class::Rewind(start()), None),
+            message(Class::Control(Control::Suspend), None),
+            message(Class::Control(Control::Resume), None),
+            message(Class::Control(Control::Terminate), None),
+            message(Class::Ordinary, None),
+            message(Class::Ordinary, Some("owner")),
+            message(Class::Ordinary, Some("other")),
+        ];
+        let admitted = |hold: Hold| messages.each_ref().map(|message| u8::from(hold.admits(message)));
+        assert_eq!(admitted(Hold::Open), [1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(admitted(Hold::Control), [1, 0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(admitted(Hold::From(id("owner"))), [0, 0, 1, 1, 1, 0, 1, 0]);
+        assert_eq!(admitted(Hold::Ended), [1, 1, 0, 0, 0, 0, 0, 0]);
+    }
+
+    /// A message to an absent entity brings it into being (rule 5): it is there at once, and takes messages.
+    #[test]
+    fn an_entity_is_open_for_messages_from_the_first() {
+        let first = message(Class::Ordinary, Some("owner"));
+        let entity = Record::entity("lamp", &first);
+        assert_eq!(entity.queue, QueueKey::new(Kind::Entity, "lamp", None));
+        assert_eq!((entity.status, entity.hold.clone()), (Status::Running, Hold::Open));
+        assert_eq!(entity.entity, Some(Box::default()));
+        assert_eq!((entity.start, entity.execution), (first.id, crate::identity::execution_of(first.id)));
+    }
+}

@@ -94,4 +94,15 @@ mod tests {
         assert_eq!(Tags::new(), Tags::from(BTreeMap::new()));
         assert_eq!(zone("north").get("zone").map(String::as_str), Some("north"));
     }
+
+    #[test]
+    fn labels_can_be_gathered_and_read_like_a_map() {
+        let pairs = [("zone".to_owned(), "north".to_owned()), ("team".to_owned(), "blue".to_owned())];
+        let gathered: Tags = pairs.clone().into_iter().collect();
+        assert_eq!(gathered, Tags::from(pairs.clone()));
+        assert_eq!(gathered.to_map(), BTreeMap::from(pairs));
+        let read: Vec<_> = (&gathered).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(read, ["team=blue", "zone=north"]);
+        assert_eq!(std::iter::empty().collect::<Tags>(), Tags::new());
+    }
 }

@@ -238,6 +238,7 @@ impl Run {
     pub(crate) fn commit(&mut self, finished: Finished, plan: Option<Plan>) -> Step {
         let Finished { checkpoint, ledger, events } = finished;
         assert_eq!(checkpoint.fence, self.fence(), "a commit carries what was claimed");
+        assert_eq!(checkpoint.record.revision, self.record.revision, "only the store counts revisions");
         for consumed in &checkpoint.consumed {
             let before = self.prologue.len() + self.inbox.len();
             self.prologue.retain(|message| message.id != *consumed);

@@ -116,6 +116,9 @@ fn behaviour_29_chunks_together_keep_to_the_limit_of_one_turn() {
         Assembly::default().add(chunk(i32::MAX, true, []), &limits).is_err(),
         "an endless row of empty chunks"
     );
+    let refused = Assembly::default().add(chunk(3, true, []), &limits).unwrap_err().reason;
+    assert!(refused.starts_with("actions of one turn: 3, at most 2 are allowed"), "{refused}");
+    assert!(Assembly::default().add(chunk(2, true, []), &limits).is_ok(), "one for each action, and an end");
 }
 
 /// The same plan is then sent again with its past: nothing was committed, so nothing has to be undone.

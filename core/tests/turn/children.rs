@@ -35,6 +35,17 @@ fn a_child_is_started_by_a_message_and_answers_its_start() {
          = Completed");
 }
 
+/// An empty input is an input (behaviour 26).
+#[test]
+fn a_child_is_given_its_input() {
+    for (input, shown) in [(Some("7"), "(7)"), (Some(""), "(\"\")"), (None, "")] {
+        let action = action::create_sub_orchestration(1, "c", "ship", input.map(Into::into));
+        let sent = Run::start("order", None).turn([action]).sent();
+        let expected = format!("→ c start ExecutionStarted#0 ship{shown} parent=i#1");
+        assert_eq!(crate::support::message_line(&sent[0]), expected);
+    }
+}
+
 #[test]
 fn a_child_that_continues_as_new_still_answers_its_start() {
     let (mut parent, mut child) = family();

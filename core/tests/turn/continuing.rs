@@ -7,7 +7,7 @@ use dauer_core::turn::Answer;
 use dauer_proto::{CompleteOrchestrationAction, HistoryEvent, event};
 
 use crate::support::make::*;
-use crate::support::{Run, assert_text, id};
+use crate::support::{Run, assert_text, id, start_of};
 
 /// An event as a worker hands it back: by value, without the time it came.
 fn unconsumed(name: &str, data: Option<&str>) -> HistoryEvent {
@@ -224,4 +224,56 @@ fn what_a_turn_sends_is_visible_at_once() {
     let sent = prologue.iter().chain(&step.checkpoint.messages);
     let times: Vec<Timestamp> = sent.map(|message| message.visible_at).collect();
     assert_eq!(times, [Timestamp::default(); 3]);
+}
+
+/// The worker was done before it saw either; the next run sees both, in their order.
+#[test]
+fn a_terminate_and_a_suspend_in_the_batch_of_continue_as_new_are_both_carried() {
+    let mut run = Run::running([]);
+    run.terminate(Some("stop"), false).suspend();
+    run.turn([continued(1, "2", vec![])]).is("first ExecutionStarted#0 order(2)
+         first ExecutionTerminated (stop)
+         first ExecutionSuspended
+         = Running");
+}
+
+/// What the start says, in its event and to stores, is true of the run that it begins.
+#[test]
+fn behaviour_28_the_start_of_the_next_run_names_that_run() {
+    let tags = [("team".to_owned(), "blue".to_owned())];
+    let request = StartRequest {
+        scheduled: Some(Timestamp(9_000)),
+        tags: tags.into(),
+        ..StartRequest::new(id("parent"), "order")
+    };
+    let mut parent = Run::requested(request);
+    let scheduled = |message: &dauer_core::model::Message| match message.event.event().unwrap().event_type {
+        Some(dauer_proto::EventType::ExecutionStarted(started)) => started.scheduled_start_timestamp,
+        other => panic!("not a start: {other:?}"),
+    };
+    assert!(scheduled(&parent.inbox[0]).is_some());
+    let sent = parent.at(9_000).turn([child(1, "c", "ship"), continued(2, "", vec![])]);
+    assert_eq!(scheduled(&sent.prologue()[0]), None, "only the first run was put off");
+
+    let mut child = Run::created(sent.sent().remove(0), 9_000);
+    let step = child.turn([continued(1, "", vec![])]);
+    for (run, start) in [(&parent, &sent.prologue()[0]), (&child, &step.prologue()[0])] {
+        let begun = &start_of(start).record;
+        assert_eq!((begun.execution, begun.start), (run.record.execution, run.record.start));
+        assert_eq!((&begun.queue, &begun.tags), (&run.record.queue, &run.record.tags));
+        assert_eq!(begun.parent, run.record.parent);
+    }
+    assert!(child.record.parent.is_some() && !parent.record.tags.is_empty());
+    child.turn([]);
+    let instance = child.ledger.started().unwrap().orchestration_instance.clone().unwrap();
+    assert_eq!(instance.instance_id, "c");
+    assert_eq!(instance.execution_id, Some(child.record.execution.to_string()));
+}
+
+/// Not held back as before its first turn: what comes meanwhile begins with it.
+#[test]
+fn behaviour_28_a_run_that_continues_in_its_first_turn_is_open() {
+    let mut run = Run::start("order", None);
+    run.turn([continued(1, "", vec![])]);
+    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Running, Hold::Open));
 }

@@ -2,7 +2,7 @@
 
 use dauer_core::model::{Hold, Message, Over, Status};
 use dauer_core::send::StartRequest;
-use dauer_core::{MessageId, Timestamp};
+use dauer_core::{MessageId, Revision, Timestamp};
 
 use crate::support::make::*;
 use crate::support::{Run, assert_text, id};
@@ -83,6 +83,18 @@ fn behaviour_31_recursion_reaches_only_the_open_children_of_this_run() {
     told.sort();
     assert_eq!(step.sent()[0].to.as_str(), "new");
     assert_eq!(told, ["new", "open"]);
+}
+
+/// The identities of what a turn sends of its own accord are part of the format: counted from 0, under the revision that
+/// the commit makes. A host of another version that takes the same turn again must send the same messages.
+#[test]
+fn behaviour_31_what_children_are_told_has_the_identity_of_the_format() {
+    let mut run = Run::running([child(1, "one", "ship"), child(2, "two", "ship")]);
+    let step = run.terminate(None, true).turn([terminated(3, "")]);
+    let ids: Vec<_> = step.sent().iter().map(|message| message.id).collect();
+    let execution = run.record.execution;
+    let derived = |ordinal| dauer_core::identity::derived(&id("i"), execution, Revision(2), ordinal);
+    assert_eq!(ids, [derived(0), derived(1)]);
 }
 
 #[test]

@@ -74,6 +74,26 @@ fn force_terminate_without_recursion_leaves_children_alone() {
 }
 
 #[test]
+fn the_ledger_says_whether_the_run_has_ended() {
+    let mut run = Run::running([task(1, "pay")]);
+    assert!(!run.ledger.is_ended());
+    run.complete(1, "ok").turn([completed(2, "done")]);
+    assert!(run.ledger.is_ended());
+    let mut forced = Run::running([]);
+    force(&mut forced, None, false);
+    assert!(forced.ledger.is_ended());
+}
+
+/// Every live instance has a ledger: one that kept the input would hold every large input twice.
+#[test]
+fn the_ledger_keeps_the_start_without_its_input() {
+    let mut run = Run::start("order", Some("a large input"));
+    run.turn([]);
+    let started = run.ledger.started().unwrap();
+    assert_eq!((started.name.as_str(), started.input.as_deref()), ("order", None));
+}
+
+#[test]
 fn force_terminate_of_an_ended_run_is_refused() {
     let run = Run::running([completed(1, "done")]);
     let (fence, now) = (run.fence(), Timestamp(run.now));

@@ -3,7 +3,7 @@
 
 use dauer_core::model::{Class, Message, Origin};
 use dauer_core::{MessageId, Timestamp};
-use dauer_proto::{EventType, OrchestrationStatus, action, event};
+use dauer_proto::{EventType, OrchestrationStatus, action, event, failure};
 
 use crate::support::make::*;
 use crate::support::{Run, message_line};
@@ -41,6 +41,18 @@ fn behaviour_22_a_call_names_its_caller_and_waits_for_the_reply() {
 }
 
 #[test]
+fn behaviour_22_a_call_that_fails_is_answered_too() {
+    let mut run = Run::start("order", None);
+    let sent = run.turn([call(1, "@counter@a", "add", "r-1")]).sent();
+    assert_eq!(run.ledger.open_count(), 1);
+    let details = failure::failure("Overflow", "too many");
+    let answer = reply(&run, sent[0].id, &event::entity_operation_failed(1_000, "r-1", details));
+    run.deliver(answer.clone()).turn([]);
+    assert_eq!(run.ledger.open_count(), 0, "nothing is waited for any more");
+    run.deliver(answer).turn([]).is("dropped NotOpen\n= Running");
+}
+
+#[test]
 fn behaviour_22_a_signal_may_be_for_later_and_nobody_waits_for_it() {
     let mut run = Run::start("order", None);
     let sent = run.turn([signal(1, "@counter@a", "add", Some(8_000)), completed(2, "")]).sent();
@@ -48,6 +60,8 @@ fn behaviour_22_a_signal_may_be_for_later_and_nobody_waits_for_it() {
     assert!(matches!(sent[0].origin, Origin::Turn { ordinal: None, .. }), "outside the order");
     let past = Run::start("order", None).turn([signal(1, "@counter@a", "add", Some(10))]).sent().remove(0);
     assert!(matches!(past.origin, Origin::Turn { ordinal: Some(0), .. }), "a past time is now");
+    let now = Run::start("order", None).turn([signal(1, "@counter@a", "add", Some(1_000))]).sent().remove(0);
+    assert!(matches!(now.origin, Origin::Turn { ordinal: Some(0), .. }), "and so is the turn's own");
 }
 
 #[test]

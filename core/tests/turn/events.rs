@@ -1,7 +1,9 @@
-//! Behaviours 32 and 33: events between instances and from outside.
+//! Behaviours 32 and 33: events between instances and from outside; and messages that make no sense.
 
 use dauer_core::Revision;
-use dauer_core::model::{Class, Hold, Origin};
+use dauer_core::ledger::{LedgerError, Ticket};
+use dauer_core::model::{BlobError, Class, Encoded, Hold, Message, Origin, TroubleKind};
+use dauer_core::turn::Stalled;
 
 use crate::support::make::*;
 use crate::support::{Run, message_line};
@@ -63,4 +65,41 @@ fn behaviour_33_an_event_nobody_waits_for_stays_in_the_history() {
     run.raise("early", Some("1")).turn([]);
     run.complete(1, "ok").turn([completed(2, "used early")]);
     assert!(run.text().contains("EventRaised early(1)"));
+}
+
+/// Stores act on the class, workers on the event: a message whose two halves disagree does nothing by halves.
+#[test]
+fn a_message_whose_class_and_event_disagree_stalls() {
+    let mut run = Run::running([]);
+    run.raise("go", None).suspend().resume().terminate(None, false);
+    let [raised, suspend, resume, terminate] = <[Message; 4]>::try_from(run.inbox.split_off(0)).unwrap();
+    let controls = [&suspend, &resume, &terminate];
+    for (place, class) in controls.map(|message| message.class.clone()).into_iter().enumerate() {
+        // Each control class with every event but its own.
+        let others = controls.iter().enumerate().filter(|(other, _)| *other != place);
+        for event in others.map(|(_, message)| &message.event).chain([&raised.event]) {
+            run.inbox = vec![Message { class: class.clone(), event: event.clone(), ..raised.clone() }];
+            let stalled = run.refused([]);
+            assert_eq!(stalled.kind, TroubleKind::Undecodable, "{stalled}");
+            assert!(stalled.reason.contains("carries a"), "{stalled}");
+        }
+    }
+    let mut begun = Run::start("order", None);
+    begun.inbox[0].event = raised.event;
+    assert_eq!(begun.refused([]).kind, TroubleKind::Undecodable);
+}
+
+#[test]
+fn an_event_that_cannot_be_read_stalls_and_stays() {
+    let mut run = Run::running([]);
+    run.raise("go", None);
+    run.inbox[0].event = Encoded::from_stored(vec![9, 9].into());
+    let stalled = run.refused([]);
+    assert_eq!(stalled.kind, TroubleKind::Undecodable);
+    assert!(stalled.reason.contains("format 9"), "{stalled}");
+    assert_eq!(run.inbox.len(), 1);
+    // A history that cannot be read is the same trouble; one that contradicts itself is the worker's doing.
+    let kind = |error: LedgerError| Stalled::from(error).kind;
+    assert_eq!(kind(BlobError::Empty.into()), TroubleKind::Undecodable);
+    assert_eq!(kind(LedgerError::StillOpen(Ticket::Task(1))), TroubleKind::InvalidAnswer);
 }

@@ -85,3 +85,15 @@ fn a_fused_result_of_a_run_that_is_replaced_is_used_up() {
     assert_eq!(step.checkpoint.completions.len(), 1);
     assert!(step.events.is_empty());
 }
+
+/// Not kept for a resume that the replaced run will never see.
+#[test]
+fn a_fused_result_of_a_suspended_run_that_is_replaced_is_used_up() {
+    let mut run = Run::running([task(1, "pay")]);
+    let done = run.completion(1, Ok("paid"));
+    run.suspend().turn([]);
+    let new = run.other_start("fresh", Over::Terminate);
+    let step = run.deliver(new).take_turn(vec![done.clone()], actions([])).unwrap();
+    step.is("first ExecutionStarted#0 fresh\n= Pending");
+    assert_eq!(step.checkpoint.completions, [done]);
+}

@@ -1,12 +1,12 @@
 //! Every limit that core enforces on a worker's answer, by its name; and that a run at its limit can still end.
 
-use dauer_core::limits::TurnLimits;
+use dauer_core::limits::{self, TurnLimits};
 use dauer_core::model::{Status, TroubleKind};
 use dauer_core::turn::Answer;
 use dauer_proto::{
     ActionType, CompleteOrchestrationAction, CreateSubOrchestrationAction, EntityMessageType,
     EntityOperationCalledEvent, EntityOperationSignaledEvent, OrchestratorAction, ScheduleTaskAction,
-    TerminateOrchestrationAction, action, failure,
+    TerminateOrchestrationAction, action, event, failure,
 };
 
 use crate::support::Run;
@@ -24,6 +24,17 @@ fn assert_too_large(run: &mut Run, actions: Vec<OrchestratorAction>, reason: &st
     assert_eq!(stalled.kind, TroubleKind::TooLarge, "{stalled}");
     let expected = format!("{reason}; split the work, continue as new, or raise the limit");
     assert_eq!(stalled.reason, expected);
+}
+
+/// These figures are documented; a changed one refuses what was accepted yesterday.
+#[test]
+fn the_limits_are_those_that_are_documented() {
+    assert_eq!(limits::PAYLOAD_BYTES_MAX, 16_777_216, "16 MiB");
+    assert_eq!(limits::HISTORY_BYTES_MAX, 268_435_456, "256 MiB");
+    assert_eq!(limits::TIMER_MAX.as_secs(), 3_162_240_000, "a hundred leap years");
+    assert_eq!(limits::MEMORY_AGE_MAX.as_secs(), 86_400, "a day");
+    assert_eq!((limits::ACTIONS_PER_TURN_MAX, limits::OPEN_TASKS_MAX), (100_000, 100_000));
+    assert_eq!((limits::HISTORY_EVENTS_WARN, limits::HISTORY_EVENTS_MAX), (10_000, 250_000));
 }
 
 #[test]
@@ -165,6 +176,15 @@ fn bytes_in_the_history() {
     run.limits.history_bytes += 200;
     run.turn([]);
     assert!(run.record.history_bytes > before + 200);
+    // A history of exactly as many bytes as are allowed is allowed.
+    let full = run.record.history_bytes;
+    let mut again = Run::start("order", None);
+    again.turn([]);
+    again.raise("x", Some(&"y".repeat(200)));
+    again.limits.history_bytes = full - 1;
+    assert_eq!(again.refused([]).kind, TroubleKind::TooLarge);
+    again.limits.history_bytes = full;
+    again.turn([]);
 }
 
 /// Otherwise it could neither go on nor be removed.
@@ -188,6 +208,17 @@ fn a_run_at_the_limit_of_its_history_can_still_end() {
     let forced =
         dauer_core::turn::force_terminate(fence, run.record.clone(), run.ledger.clone(), now, &order);
     assert_eq!(forced.unwrap().checkpoint.record.status, Status::Terminated);
+    // So does one with as many events as there may be.
+    let mut run = Run::running([]);
+    let filler = event::orchestrator_started(1_000);
+    while run.ledger.events() < limits::HISTORY_EVENTS_MAX {
+        run.ledger.record(&filler, None).unwrap();
+    }
+    run.raise("x", None);
+    assert_eq!(run.refused([]).kind, TroubleKind::TooLarge);
+    let failed =
+        dauer_core::turn::fail(run.plan(), run.ledger.clone(), failure::failure("TooLarge", "history"));
+    assert_eq!(failed.unwrap().checkpoint.record.status, Status::Failed);
     // And a message that comes to nothing is taken off, also above the default limit.
     let mut run = Run::start("order", None);
     full(&mut run);

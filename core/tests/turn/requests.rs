@@ -71,6 +71,17 @@ fn behaviour_12_an_event_without_the_start_stalls() {
     assert!(stalled.reason.contains("came without its start"), "{stalled}");
 }
 
+/// A worker that is not told to fetch the history would replay without it.
+#[test]
+fn behaviour_10_a_worker_that_streams_is_told_to_fetch_the_history() {
+    let mut run = Run::running([task(1, "pay")]);
+    run.complete(1, "ok");
+    let request = orchestrator_request(&run.plan(), Past::Streamed).unwrap();
+    assert!(request.requires_history_streaming && request.past_events.is_empty());
+    let request = orchestrator_request(&run.plan(), Past::Sent(run.events())).unwrap();
+    assert!(!request.requires_history_streaming && !request.past_events.is_empty());
+}
+
 #[test]
 fn behaviour_13_every_event_has_a_time_and_the_conventional_id() {
     let mut run = Run::running([

@@ -4,7 +4,7 @@ use dauer_core::Timestamp;
 use dauer_core::limits::{PAYLOAD_BYTES_MAX, TIMER_MAX};
 use dauer_core::model::{Class, Control, Kind, Message, Origin, Over, QueueKey};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
-use dauer_proto::{EventType, failure};
+use dauer_proto::{EventType, failure, time};
 
 use crate::support::make::*;
 use crate::support::{Run, event_line, id, message_line, start_of};
@@ -54,6 +54,7 @@ fn a_start_carries_everything_in_event_and_record() {
         panic!()
     };
     assert_eq!(started.orchestration_instance.unwrap().execution_id, Some(record.execution.to_string()));
+    assert_eq!(started.scheduled_start_timestamp, Some(time::from_millis(NOW.0 + 5)));
 }
 
 #[test]
@@ -82,6 +83,8 @@ fn behaviour_36_a_scheduled_start_in_the_past_is_now() {
         panic!()
     };
     assert_eq!(started.scheduled_start_timestamp, None);
+    let now = start(StartRequest { scheduled: Some(NOW), ..order() }).unwrap();
+    assert_eq!(start_of(&now).record.times.scheduled, None, "and now is now");
 }
 
 /// The client's clock decides nothing: a time it takes for past is still ahead for a store that is behind.

@@ -115,3 +115,21 @@ fn a_refused_start_of_a_client_changes_nothing() {
     assert_text(&run.text(), &before);
     assert!(step.sent().is_empty(), "there is no parent to be told");
 }
+
+/// The start that came first has its turn, also when the run before it ended without ever having begun.
+#[test]
+fn a_start_with_terminate_waits_for_the_run_that_begins_in_the_same_turn() {
+    let mut run = Run::start("order", None);
+    let (fence, now) = (run.fence(), Timestamp(run.now));
+    let order = dauer_core::turn::Order::default();
+    let ended = dauer_core::turn::force_terminate(fence, run.record.clone(), run.ledger.clone(), now, &order)
+        .unwrap();
+    run.commit(ended, None);
+    run.inbox.clear();
+    let (first, second) =
+        (run.other_start("first", Over::Refuse), run.other_start("second", Over::Terminate));
+    run.deliver(first).deliver(second);
+    run.turn([]).is("OrchestratorStarted @1000\nExecutionStarted#0 first\n= Running");
+    run.turn([]).is("first ExecutionStarted#0 second\n= Pending");
+    assert_eq!(run.record.generation, 2);
+}
