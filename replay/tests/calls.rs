@@ -178,6 +178,67 @@ fn a_result_of_another_type_fails_the_call() {
     assert!(failure.inner_failure.unwrap().error_message.contains("invalid type: string"));
 }
 
+/// With many calls of one line, the number says which of them it was.
+#[test]
+fn a_result_of_another_type_names_its_task() {
+    async fn reads(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        let (first, second) = (ctx.call(PRICE, &n).await?, ctx.call(PRICE, &n).await?);
+        Ok(first + second + ctx.call(PRICE, &n).await?)
+    }
+    let mut server = Server::start(SHOP, reads, &1);
+    server.complete(0);
+    server.complete(1);
+    server.deliver(vec![event::task_completed(0, 2, Some("[]".into()))]);
+    let failure = server.failure();
+    assert!(failure.error_message.starts_with("the result of task #2 ("), "{failure:?}");
+}
+
+/// `select!` in a loop leaves out what is done, and polls what is not.
+#[test]
+fn every_durable_future_says_when_it_is_done() {
+    const GO: dauer_replay::Event<u32> = dauer_replay::Event::new("go");
+    async fn all_kinds(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        let (mut call, mut started) = (ctx.call(PRICE, &n), ctx.call(SHIP, &n).start());
+        let mut child = ctx.call_orchestration(CHILD, &n);
+        let (mut timer, mut event) = (ctx.sleep(Duration::from_secs(1)), ctx.event(GO));
+        // A macro, because each is borrowed only for a moment.
+        macro_rules! done {
+            () => {
+                [
+                    call.is_terminated(),
+                    started.is_terminated(),
+                    child.is_terminated(),
+                    timer.is_terminated(),
+                    event.is_terminated(),
+                ]
+            };
+        }
+        assert_eq!(done!(), [false; 5], "before the first poll");
+        assert!(futures::poll!(&mut call).is_pending() && futures::poll!(&mut started).is_pending());
+        assert!(futures::poll!(&mut child).is_pending() && futures::poll!(&mut timer).is_pending());
+        assert!(futures::poll!(&mut event).is_pending());
+        assert_eq!(done!(), [false; 5], "while it is waited for");
+        (&mut call).await?;
+        assert_eq!(done!(), [true, false, false, false, false]);
+        (&mut started).await?;
+        assert_eq!(done!(), [true, true, false, false, false]);
+        (&mut child).await?;
+        assert_eq!(done!(), [true, true, true, false, false]);
+        (&mut timer).await;
+        assert_eq!(done!(), [true, true, true, true, false]);
+        let go = (&mut event).await?;
+        assert_eq!(done!(), [true; 5]);
+        Ok(go)
+    }
+    let mut server = Server::start(SHOP, all_kinds, &1);
+    // The started call took the first number; the others took theirs when they were polled.
+    for id in [1, 0, 2, 3] {
+        server.complete(id);
+    }
+    server.deliver(vec![support::raised("go", &9)]);
+    assert_eq!(server.output::<u32>(), 9);
+}
+
 #[test]
 fn an_empty_result_is_null() {
     const NOTHING: Activity<(), Option<u32>> = Activity::new("nothing");

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use dauer_proto::{ActionType, HistoryEvent, OrchestrationStatus, event};
 use dauer_replay::{
-    Activity, Answer, Event, Live, Orchestration, OrchestrationContext, Registry, Result, TurnError,
+    Activity, Answer, Event, Live, Orchestration, OrchestrationContext, Program, Registry, Result, TurnError,
 };
 
 use support::{Server, activities, end_of, first, raised, registry, started};
@@ -97,6 +97,32 @@ fn a_termination_is_answered_without_running_code() {
     assert_eq!(only_end(&answer), (OrchestrationStatus::Terminated, Some("\"why\"".into())));
     assert_eq!(answer.actions[0].id, 1);
     assert_eq!(live_answer(&mut server, vec![raised("go", &1)]), Answer::default());
+}
+
+/// Also the end has a number: the one after all that the code has asked for.
+#[test]
+fn an_end_takes_the_next_id() {
+    async fn at_once(_: OrchestrationContext, n: u32) -> Result<Vec<u32>> {
+        Ok(vec![n])
+    }
+    let program = Program::new(SHOP, at_once);
+    let (_, answer) = Live::start_program(&program, &[], &first("shop", &1)).unwrap();
+    assert_eq!(answer.actions[0].id, 0);
+
+    let mut server = Server::start(SHOP, two_calls, &1);
+    server.complete(0);
+    let before = server.history.clone();
+    let answer = server.complete(1);
+    assert_eq!(answer.actions[0].id, 2);
+
+    // A termination takes the same, whether the code is there or only its history.
+    let stop = event::execution_terminated(0, None, false);
+    let (_, answer) = Live::start(&Registry::new(), &before, std::slice::from_ref(&stop)).unwrap();
+    assert_eq!(answer.actions[0].id, 2);
+    let mut begun = first("shop", &1);
+    begun.push(stop);
+    let (_, answer) = Live::start(&Registry::new(), &[], &begun).unwrap();
+    assert_eq!(answer.actions[0].id, 0);
 }
 
 #[test]

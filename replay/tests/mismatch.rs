@@ -81,6 +81,32 @@ fn another_name_or_target_is_reported() {
 }
 
 #[test]
+fn every_kind_is_named_on_both_sides() {
+    async fn waits(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        ctx.sleep(Duration::from_secs(1)).await;
+        Ok(n)
+    }
+    async fn child(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(ctx.call_orchestration(CHILD, &n).await?)
+    }
+    async fn tells(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        ctx.send_event(&InstanceId::new("a")?, GO, &n);
+        price(ctx, n).await
+    }
+    let sides = |result: Result<(), TurnError>| match result.unwrap_err() {
+        TurnError::Mismatch { found, expected, .. } => (found.to_string(), expected.to_string()),
+        error => panic!("{error}"),
+    };
+    let (timer, orchestration) = ("timer".to_owned(), "orchestration 'child'".to_owned());
+    let (activity, event) = ("activity 'price'".to_owned(), "event 'go' to 'a'".to_owned());
+    // What the code asks for, then what the history recorded.
+    assert_eq!(sides(replayed_by(waits, child)), (orchestration.clone(), timer.clone()));
+    assert_eq!(sides(replayed_by(child, waits)), (timer, orchestration));
+    assert_eq!(sides(replayed_by(price, tells)), (event.clone(), activity.clone()));
+    assert_eq!(sides(replayed_by(tells, price)), (activity, event));
+}
+
+#[test]
 fn inputs_and_times_may_change() {
     async fn one(ctx: OrchestrationContext, n: u32) -> Result<u32> {
         ctx.sleep(Duration::from_secs(1)).await;

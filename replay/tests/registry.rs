@@ -5,8 +5,9 @@
 use dauer_proto::failure::failure;
 use dauer_proto::{ActivityRequest, OrchestrationInstance, TaskFailureDetails};
 use dauer_replay::{
-    Activity, ActivityContext, ActivityError, CallError, Error, InvalidRequest, Orchestration,
-    OrchestrationContext, RegisterError, Registry, Result, UnknownActivity, UnknownOrchestration,
+    Activity, ActivityContext, ActivityError, ActivityProgram, CallError, Error, InvalidRequest,
+    Orchestration, OrchestrationContext, RegisterError, Registry, Result, UnknownActivity,
+    UnknownOrchestration,
 };
 use futures::executor::block_on;
 
@@ -100,6 +101,22 @@ fn an_activity_runs_on_json() {
     let undecodable = details("{}");
     assert_eq!((undecodable.error_type.as_str(), undecodable.is_non_retriable), ("Undecodable", true));
     assert!(undecodable.inner_failure.unwrap().error_message.contains("invalid type: map"));
+}
+
+/// Trying again would give the same: the orchestration is told that it is final, and why.
+#[test]
+fn an_output_that_cannot_be_written_is_final() {
+    type Odd = std::collections::BTreeMap<Vec<u8>, u8>;
+    async fn odd(_: ActivityContext, _: u32) -> Result<Odd> {
+        Ok([(vec![1], 1)].into())
+    }
+    let program = ActivityProgram::new(Activity::<u32, Odd>::new("odd"), odd);
+    let context = ActivityContext::new(&request(), 1).unwrap();
+    let error = block_on(program.begin(context, Some("1"))).unwrap_err();
+    assert!(matches!(error, ActivityError::Unencodable(_)), "{error}");
+    let details = TaskFailureDetails::from(error);
+    assert_eq!((details.error_type.as_str(), details.is_non_retriable), ("Unencodable", true));
+    assert!(details.inner_failure.unwrap().error_message.contains("key must be a string"));
 }
 
 #[test]

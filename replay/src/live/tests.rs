@@ -83,3 +83,18 @@ fn an_error_drops_the_code_at_once() {
     assert!(matches!(error, TurnError::NotDurable { .. }), "{error}");
     assert_eq!(Arc::strong_count(&held), 2);
 }
+
+/// What is held back while it is suspended is what it will be given, and nothing else.
+#[test]
+fn a_suspended_orchestration_holds_back_only_what_is_for_its_code() {
+    let start = event::start("shop", "order-1", "a".repeat(32));
+    let start = dauer_proto::ExecutionStartedEvent { input: Some("1".into()), ..start };
+    let new = [event::execution_started(1, start), event::execution_suspended(1, None)];
+    let (mut live, _) = Live::start_program(&Program::new(SHOP, rounds), &[], &new).unwrap();
+    let before = size(&live);
+    let noise = || event::new(1, -1, EventType::GenericEvent(Default::default()));
+    live.turn(&[event::orchestrator_started(2), noise(), noise()]).unwrap();
+    assert_eq!(size(&live), before);
+    live.turn(&[event::event_raised(2, "go", Some("1".into()))]).unwrap();
+    assert_eq!(size(&live), before + 1);
+}
