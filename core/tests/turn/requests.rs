@@ -336,6 +336,17 @@ fn behaviour_21_without_a_token_the_work_is_known_by_instance_and_task() {
     assert!(tokens.is_empty());
 }
 
+#[test]
+fn behaviour_21_unanswered_dispatches_are_counted() {
+    let mut tokens = Tokens::new(7);
+    let counted = |tokens: &Tokens<i32>| (tokens.len(), tokens.is_empty());
+    assert_eq!(counted(&tokens), (0, true));
+    let issued = [0, 1, 2].map(|task| tokens.issue(Work::Task(id("i"), task), task));
+    assert_eq!(counted(&tokens), (3, false));
+    assert_eq!(tokens.take(&issued[1]), Some(1));
+    assert_eq!(counted(&tokens), (2, false));
+}
+
 /// On the loss of a stream its work goes back (behaviour 7); a completion that still comes finds nothing.
 #[test]
 fn behaviour_21_the_dispatches_of_a_lost_stream_are_withdrawn() {
