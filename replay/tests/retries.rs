@@ -173,6 +173,25 @@ fn whatever_is_first_in_the_history_wins_the_race_with_the_time() {
     assert_eq!(server.output::<u32>(), 105);
 }
 
+/// `select!` in a loop leaves out what is done, and polls what is not.
+#[test]
+fn a_time_out_says_when_it_is_done() {
+    async fn watches(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        let mut limited = ctx.call(PRICE, &n).timeout(5 * SECOND);
+        assert!(!limited.is_terminated(), "before the first poll");
+        assert!(futures::poll!(&mut limited).is_pending());
+        assert!(!limited.is_terminated(), "while it is waited for");
+        let price = (&mut limited).await.unwrap_or(77);
+        assert!(limited.is_terminated());
+        Ok(price)
+    }
+    for (first, output) in [(0, 4), (1, 77)] {
+        let mut server = Server::start(SHOP, watches, &4);
+        server.complete(first);
+        assert_eq!(server.output::<u32>(), output);
+    }
+}
+
 #[test]
 fn a_failure_is_no_time_out() {
     let mut server = Server::start(SHOP, within, &4);
