@@ -224,6 +224,19 @@ fn a_suspend_and_a_resume_that_were_put_off_both_count() {
     run.turn([]).is("OrchestratorStarted @9000\nExecutionResumed\n= Running");
 }
 
+/// Neither of two that were put off has overtaken the other, also where one turn takes both.
+#[test]
+fn a_resume_and_a_suspend_that_were_put_off_both_count() {
+    let mut run = scheduled();
+    run.at(2_000).resume().turn([]);
+    run.at(3_000).suspend().turn([]);
+    run.at(9_000).turn([]).is("OrchestratorStarted @9000
+         ExecutionStarted#0 order
+         ExecutionResumed
+         ExecutionSuspended
+         = Suspended");
+}
+
 #[test]
 fn behaviour_36_events_before_a_scheduled_start_wait_for_it() {
     let mut run = scheduled();
