@@ -277,3 +277,12 @@ fn behaviour_28_a_run_that_continues_in_its_first_turn_is_open() {
     run.turn([continued(1, "", vec![])]);
     assert_eq!((run.record.status, run.record.hold.clone()), (Status::Running, Hold::Open));
 }
+
+/// What the code reported of itself was of the run that is over.
+#[test]
+fn behaviour_28_a_custom_status_given_with_the_completion_is_not_the_next_run_s() {
+    let mut run = Run::start("order", None);
+    let actions = vec![continued(1, "", vec![])];
+    run.answer(Answer { actions, custom_status: Some("last words".into()), ..Answer::default() });
+    assert_eq!(run.record.custom_status, None);
+}

@@ -224,6 +224,20 @@ fn a_suspend_and_a_resume_that_were_put_off_both_count() {
     run.turn([]).is("OrchestratorStarted @9000\nExecutionResumed\n= Running");
 }
 
+/// The commit that puts a message off remembers it as applied: under its old id it would be taken for a repeat.
+#[test]
+fn what_is_put_off_has_an_identity_of_its_own() {
+    let mut run = scheduled();
+    run.at(2_000).suspend().resume();
+    let sent: Vec<_> = run.inbox.iter().skip(1).map(|message| message.id).collect();
+    run.turn([]);
+    let execution = run.record.execution;
+    let put_off: Vec<_> = run.timers.iter().map(|message| message.id).collect();
+    let expected: Vec<_> = sent.iter().map(|id| dauer_core::identity::answer(*id, execution)).collect();
+    assert_eq!(put_off, expected);
+    assert!(sent.iter().all(|id| !put_off.contains(id)));
+}
+
 /// Neither of two that were put off has overtaken the other, also where one turn takes both.
 #[test]
 fn a_resume_and_a_suspend_that_were_put_off_both_count() {
