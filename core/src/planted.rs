@@ -101,3 +101,28 @@ pub use chosen::{Planted, is_on, plant};
 pub const fn is_on(_bug: Bug) -> bool {
     false
 }
+
+#[cfg(all(test, feature = "planted"))]
+mod tests {
+    use super::*;
+
+    fn on() -> Vec<Bug> {
+        Bug::ALL.iter().copied().filter(|bug| is_on(*bug)).collect()
+    }
+
+    #[test]
+    fn a_bug_is_on_as_long_as_it_is_planted_and_only_that_one() {
+        assert_eq!(on(), []);
+        let outer = plant(Some(Bug::NoFence));
+        assert_eq!(on(), [Bug::NoFence]);
+        {
+            let _inner = plant(Some(Bug::HostClock));
+            assert_eq!(on(), [Bug::HostClock]);
+            let _none = plant(None);
+            assert_eq!(on(), []);
+        }
+        assert_eq!(on(), [Bug::NoFence]);
+        drop(outer);
+        assert_eq!(on(), []);
+    }
+}
