@@ -102,7 +102,8 @@ pub const fn is_on(_bug: Bug) -> bool {
     false
 }
 
-#[cfg(all(test, feature = "planted"))]
+#[cfg(test)]
+#[cfg(feature = "planted")]
 mod tests {
     use super::*;
 
