@@ -4,6 +4,7 @@
 //! - [`event`], [`action`], [`failure`]: constructors that keep the id conventions of the protocol
 //! - [`decode`]: decoding and validation that reject what makes no sense, naming the field
 //! - [`time`]: timestamps to and from milliseconds
+//! - `json` (with the feature of that name): events and whole histories as proto3 JSON
 //!
 //! Everything here is a function of its arguments: no clock, no I/O.
 
@@ -12,6 +13,8 @@ pub mod decode;
 mod error;
 pub mod event;
 pub mod failure;
+#[cfg(feature = "json")]
+pub mod json;
 pub mod time;
 
 /// The generated types, with the names of the `.proto` in Rust's spelling.

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy knows only #[test] functions as tests, not their helpers")]
 
+#[cfg(feature = "json")]
+mod json;
 mod kinds;
 
 use std::cell::Cell;
