@@ -19,7 +19,7 @@ use futures::future::FusedFuture;
 use serde::de::DeserializeOwned;
 
 use crate::error::CallError;
-use crate::guard::Place;
+use crate::guard::{Awaited, Place};
 use crate::names::Event;
 use crate::payload;
 use crate::state::{Shared, Wait};
@@ -56,6 +56,13 @@ impl Mailbox {
 
     pub(crate) fn first_place(&self) -> Option<Place> {
         self.waiting.values().next()?.values().next().map(|wait| wait.place)
+    }
+
+    /// Every event that is waited for, and where; by name, longest first.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = (Awaited, Place)> {
+        let named =
+            self.waiting.iter().flat_map(|(name, queue)| queue.values().map(move |wait| (name, wait)));
+        named.map(|(name, wait)| (Awaited::Event(name.clone()), wait.place))
     }
 
     #[cfg(test)]

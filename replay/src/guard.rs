@@ -144,6 +144,26 @@ fn after_place(place: Option<Place>) -> String {
     }
 }
 
+/// Something the code waits for, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// What would let it go on.
+    pub what: Awaited,
+    /// The place that waits.
+    pub location: Place,
+}
+
+/// What code waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// The answer to the activity, child or timer with this id.
+    Task(i32),
+    /// An event of this name, in lower case.
+    Event(String),
+}
+
 /// What the code was doing when the history had more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -73,7 +73,7 @@ pub use context::OrchestrationContext;
 pub use error::{CallError, Error, Result};
 pub use events::NextEvent;
 pub use failure::Failure;
-pub use guard::{Decision, Halt, TurnError};
+pub use guard::{Awaited, Decision, Halt, TurnError, Waiting};
 pub use handler::{Handler, Program, shape};
 pub use live::{Answer, Live};
 pub use names::{Activity, Event, Orchestration};

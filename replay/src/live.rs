@@ -18,7 +18,7 @@ use dauer_proto::{
 
 use crate::context::OrchestrationContext;
 use crate::events;
-use crate::guard::{TurnError, time_of};
+use crate::guard::{TurnError, Waiting, time_of};
 use crate::handler::{End, OrchestrationFuture, Program};
 use crate::registry::{Registry, UnknownOrchestration};
 use crate::start;
@@ -155,6 +155,15 @@ impl Live {
             Phase::Active(run) => run.is_finished(),
             Phase::Terminated => true,
             Phase::Poisoned => false,
+        }
+    }
+
+    /// What the code waits for between two turns; nothing once it has ended.
+    #[must_use]
+    pub fn awaits(&self) -> Vec<Waiting> {
+        match &self.phase {
+            Phase::Active(run) => run.shared.lock().awaited(),
+            Phase::Terminated | Phase::Poisoned => Vec::new(),
         }
     }
 }

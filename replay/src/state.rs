@@ -13,7 +13,7 @@ use dauer_proto::event::{Answer, ScheduledKind};
 use dauer_proto::{ActionType, EventType, OrchestratorAction, TaskFailureDetails, action};
 
 use crate::events::Mailbox;
-use crate::guard::{Decision, Halt, Place, TurnError, agrees};
+use crate::guard::{Awaited, Decision, Halt, Place, TurnError, Waiting, agrees};
 use crate::signal::Signal;
 
 /// What came back for a task: a result, or the failure.
@@ -70,6 +70,13 @@ impl State {
     /// Whether anything that the history can bring is waited for. Costs nothing: empty maps are removed.
     pub(crate) fn waits(&self) -> bool {
         !self.waiting.is_empty() || self.mailbox.is_waited_for()
+    }
+
+    /// Everything that is waited for: tasks in the order of their ids, then events.
+    pub(crate) fn awaited(&self) -> Vec<Waiting> {
+        let tasks = self.waiting.iter().map(|(id, wait)| (Awaited::Task(*id), wait.place));
+        let all = tasks.chain(self.mailbox.awaited());
+        all.map(|(what, location)| Waiting { what, location }).collect()
     }
 
     pub(crate) fn next_id(&self) -> i32 {

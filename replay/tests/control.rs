@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 
 use dauer_proto::{ActionType, HistoryEvent, OrchestrationStatus, event};
 use dauer_replay::{
-    Activity, Answer, Event, Live, Orchestration, OrchestrationContext, Program, Registry, Result, TurnError,
+    Activity, Answer, Awaited, Event, Live, Orchestration, OrchestrationContext, Program, Registry, Result,
+    TurnError,
 };
 
 use support::{Server, activities, end_of, first, raised, registry, started};
@@ -261,4 +262,28 @@ fn unknown_kinds_and_repeated_starts_are_ignored() {
     let done = server.answer_of(0);
     let answer = server.deliver(vec![unknown, started("shop", &1), noise, done.clone(), done]);
     assert_eq!(activities(&answer), [(1, "ship".into())]);
+}
+
+/// Tasks by their ids, then events; each with its own line.
+#[test]
+fn between_two_turns_it_says_what_it_waits_for_and_where() {
+    async fn waits(ctx: OrchestrationContext, n: u32) -> Result<Vec<u32>> {
+        let first = line!() + 1;
+        let event = ctx.event(GO);
+        let call = ctx.call(PRICE, &n);
+        let (event, price) = futures::future::join(event, call).await;
+        Ok(vec![first, event?, price?])
+    }
+    let registry = registry(SHOP, waits);
+    let (mut live, _) = Live::start(&registry, &[], &first("shop", &1)).unwrap();
+    let waits: Vec<_> = live.awaits().into_iter().map(|wait| (wait.what, wait.location.line())).collect();
+    let [(Awaited::Task(0), call), (Awaited::Event(name), event)] = waits.as_slice() else {
+        panic!("{waits:?}")
+    };
+    assert_eq!((name.as_str(), *call), ("go", event + 1));
+    live.turn(&[event::task_completed(0, 0, Some("7".into()))]).unwrap();
+    assert_eq!(live.awaits().len(), 1);
+    let answer = live.turn(&[raised("go", &8)]).unwrap();
+    assert_eq!(only_end(&answer).1, Some(format!("[{event},8,7]")));
+    assert_eq!(live.awaits(), []);
 }

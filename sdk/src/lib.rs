@@ -50,6 +50,7 @@ pub use dauer_replay::{
     OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started, Timeout, Uuid,
 };
 pub use dauer_store::{Refused, Reuse};
+pub use dauer_testhub::{Blocked, BlockedOn, Called, Case, Injected, Script, TestError, TestHub};
 
 /// The README's program is compiled and run with the other examples.
 #[cfg(doctest)]

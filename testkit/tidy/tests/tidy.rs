@@ -94,8 +94,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-replay",
             "dauer-sqlite",
             "dauer-store",
+            "dauer-testhub",
         ],
     ),
+    ("testhub", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("cli", &["dauer", "dauer-audit", "dauer-core", "dauer-proto", "dauer-sqlite", "dauer-store"]),
     ("bench", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
@@ -176,7 +178,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
 
 #[test]
 fn pure_crates_forbid_clocks_chance_and_tokio() {
-    for folder in ["core", "replay"] {
+    for folder in ["core", "replay", "testhub"] {
         let path = root().join(folder).join("clippy.toml");
         let lints = std::fs::read_to_string(&path).unwrap();
         for word in

@@ -1,0 +1,144 @@
+//! Histories of production against the code of today.
+
+use dauer_core::InstanceId;
+use dauer_proto::json::HistoryDocument;
+use dauer_proto::{
+    ActionType, CompleteOrchestrationAction, EventType, ExecutionCompletedEvent, HistoryEvent,
+    OrchestrationStatus, OrchestratorAction, event,
+};
+use dauer_replay::{Awaited, Handler, Live, Orchestration, Program};
+
+use crate::error::TestError;
+use crate::hub::TestHub;
+use crate::text::decision;
+
+impl TestHub<'_> {
+    /// Replays an exported history, as `dauer history -o json` or [`TestHub::export`] writes it, with the code of today, and
+    /// reports where the two part. Histories of instances that still run can be replayed too: the test of a change before
+    /// it is deployed.
+    ///
+    /// Compared are the decisions (which activities, children, timers and events, in which order) and the end. An instance
+    /// that was ended from outside is compared up to then.
+    ///
+    /// ```
+    /// use dauer_replay::{Activity, Orchestration, OrchestrationContext, Result};
+    /// use dauer_testhub::{TestError, TestHub};
+    ///
+    /// const PRICE: Activity<u32, u32> = Activity::new("price");
+    /// const TAX: Activity<u32, u32> = Activity::new("tax");
+    /// const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
+    ///
+    /// async fn shop(ctx: OrchestrationContext, item: u32) -> Result<u32> {
+    ///     Ok(ctx.call(PRICE, &item).await?)
+    /// }
+    ///
+    /// async fn changed(ctx: OrchestrationContext, item: u32) -> Result<u32> {
+    ///     let tax = ctx.call(TAX, &item).await?;
+    ///     Ok(tax + ctx.call(PRICE, &item).await?)
+    /// }
+    ///
+    /// let mut hub = TestHub::new().activity(PRICE, |item| Ok(item * 10));
+    /// hub.run(SHOP, shop, 7).unwrap();
+    /// let history = hub.export().unwrap(); // or include_str!("history.json")
+    ///
+    /// TestHub::replay(SHOP, shop, &history).unwrap();
+    /// let error = TestHub::replay(SHOP, changed, &history).unwrap_err();
+    /// // "...: task #0 is activity 'tax', but the history recorded activity 'price' (#0); ..."
+    /// assert!(matches!(error, TestError::Turn { .. }));
+    /// ```
+    ///
+    /// # Errors
+    /// [`TestError::Turn`], [`TestError::Beyond`] or [`TestError::OtherEnd`] when the code and the history part;
+    /// [`TestError::History`] or [`TestError::OtherOrchestration`] when it is no such history.
+    pub fn replay<I: 'static, O: 'static, S: 'static>(
+        orchestration: Orchestration<I, O>,
+        handler: impl Handler<I, O, S>,
+        json: &str,
+    ) -> Result<(), TestError> {
+        let HistoryDocument { instance_id, events, .. } = HistoryDocument::parse(json)?;
+        let instance = InstanceId::new(instance_id).map_err(|error| TestError::Internal(error.into()))?;
+        if let Some(found) = name_in(&events).filter(|name| *name != orchestration.name()) {
+            let (expected, found) = (orchestration.name().to_owned(), found.to_owned());
+            return Err(TestError::OtherOrchestration { expected, found });
+        }
+        let Some(events) = decided_by_code(&events) else { return Ok(()) };
+        let program = Program::new(orchestration, handler);
+        let replayed = Live::start_program(&program, events, &[]);
+        let (live, answer) =
+            replayed.map_err(|source| TestError::Turn { instance, source: Box::new(source) })?;
+        compare(&live, &answer.actions, events)
+    }
+}
+
+fn name_in(events: &[HistoryEvent]) -> Option<&str> {
+    events.iter().find_map(|event| match &event.event_type {
+        Some(EventType::ExecutionStarted(started)) => Some(started.name.as_str()),
+        _ => None,
+    })
+}
+
+/// The history up to the turn in which someone else ended the run: that turn ran no code, or what it did was not kept.
+/// Nothing, if it was the first.
+fn decided_by_code(events: &[HistoryEvent]) -> Option<&[HistoryEvent]> {
+    let from_outside = |event: &HistoryEvent| match &event.event_type {
+        Some(EventType::ExecutionTerminated(_)) => true,
+        Some(EventType::ExecutionCompleted(_)) => event.event_id == event::NO_ACTION,
+        _ => false,
+    };
+    let Some(end) = events.iter().position(from_outside) else { return Some(events) };
+    let is_turn = |event: &HistoryEvent| matches!(event.event_type, Some(EventType::OrchestratorStarted(_)));
+    let turn = events[..end].iter().rposition(is_turn).unwrap_or(end);
+    Some(&events[..turn]).filter(|before| name_in(before).is_some())
+}
+
+/// A whole history has all that its code asked for, and its end.
+fn compare(live: &Live, actions: &[OrchestratorAction], events: &[HistoryEvent]) -> Result<(), TestError> {
+    let end = actions.iter().find_map(end_of);
+    let recorded = events.iter().find_map(|event| match &event.event_type {
+        Some(EventType::ExecutionCompleted(completed)) => Some(completed),
+        _ => None,
+    });
+    // A rewind takes failed calls out of the history; the turn after it, which asks for them again, may be still to come.
+    let last = events.iter().rev().find_map(|event| event.event_type.as_ref());
+    let rewound = matches!(last, Some(EventType::ExecutionRewound(_)));
+    if let Some(action) = actions.iter().find(|action| end_of(action).is_none() && !rewound) {
+        let waiting = live.awaits().into_iter().find(|waiting| waiting.what == Awaited::Task(action.id));
+        let location = waiting.map(|waiting| waiting.location);
+        return Err(TestError::Beyond { found: decision(action), id: action.id, location });
+    }
+    let ended = |status: OrchestrationStatus| format!("ended as {}", status.as_str_name());
+    let other = |found: String, expected: String| Err(TestError::OtherEnd { found, expected });
+    match (end, recorded) {
+        (None, None) => Ok(()),
+        (Some(end), None) => other(ended(end.orchestration_status()), "waited".to_owned()),
+        (None, Some(recorded)) => {
+            let place = live.awaits().first().map(|waiting| format!(" ({})", waiting.location));
+            other(format!("waits{}", place.unwrap_or_default()), ended(recorded.orchestration_status()))
+        }
+        (Some(end), Some(recorded)) if end.orchestration_status() != recorded.orchestration_status() => {
+            other(ended(end.orchestration_status()), ended(recorded.orchestration_status()))
+        }
+        // Payloads of production are not for a test's output.
+        (Some(end), Some(recorded)) if !same_result(end, recorded) => {
+            other("ended with one output".to_owned(), "ended with another".to_owned())
+        }
+        (Some(_), Some(_)) => Ok(()),
+    }
+}
+
+fn end_of(action: &OrchestratorAction) -> Option<&CompleteOrchestrationAction> {
+    match &action.orchestrator_action_type {
+        Some(ActionType::CompleteOrchestration(end)) => Some(end),
+        _ => None,
+    }
+}
+
+/// Whether the outputs are the same JSON, however it is written. Failures are compared by their status alone: their
+/// messages change with the code without changing its course.
+fn same_result(end: &CompleteOrchestrationAction, recorded: &ExecutionCompletedEvent) -> bool {
+    let value = |text: &Option<String>| text.as_deref().map(serde_json::from_str::<serde_json::Value>);
+    match (value(&end.result), value(&recorded.result)) {
+        (Some(Ok(one)), Some(Ok(other))) => one == other,
+        _ => end.result == recorded.result,
+    }
+}
