@@ -106,7 +106,8 @@ fn what_is_no_document_is_refused_with_its_place() {
 
 #[test]
 fn an_event_that_is_none_is_refused_with_its_place() {
-    let cases: [(&str, fn(&mut Value)); 5] = [
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 5] = [
         ("unrecognized field name", |events| events[2]["timer"] = json!({})),
         ("invalid", |events| events[2]["timestamp"] = json!("yesterday")),
         ("invalid", |events| events[2]["eventId"] = json!({})),

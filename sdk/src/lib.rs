@@ -49,6 +49,7 @@ pub use dauer_replay::{
     Activity, ActivityContext, Call, CallError, ChildCall, Error, Event, Failure, NextEvent, Orchestration,
     OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started, Timeout, Uuid,
 };
+pub use dauer_replay::{Decision, TurnError, UnknownOrchestration};
 pub use dauer_store::{Refused, Reuse};
 pub use dauer_testhub::{Blocked, BlockedOn, Called, Case, Injected, Script, TestError, TestHub};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dauer_core::model::Message;
 use dauer_core::{ExecutionId, InstanceId, Timestamp};
 
-use crate::activity::Outstanding;
+use crate::activity::{Outcome, Outstanding};
 
 /// In which order things happen that could happen in any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,8 +25,8 @@ pub(crate) enum Work {
     Turn(InstanceId),
     /// Carry out an activity.
     Task(Box<Outstanding>),
-    /// Hand over the answer of an activity that took its time.
-    Answer(Box<Outstanding>, Message),
+    /// Hand over what came of an activity that took its time.
+    Answer(Box<Outstanding>, Outcome),
     /// Hand over a timer.
     Timer(Message),
     /// The next thing that the test has planned. They come in the order they were planned for.

@@ -99,7 +99,11 @@ impl<'s, 'a> World<'s, 'a> {
         match work {
             Work::Turn(id) => self.turn(&id)?,
             Work::Task(call) => self.answer(call)?,
-            Work::Answer(_, message) | Work::Timer(message) => self.route(message),
+            Work::Answer(call, outcome) => {
+                let message = self.answered(&call, outcome);
+                self.route(message);
+            }
+            Work::Timer(message) => self.route(message),
             Work::Planned => {
                 let setup = self.setup;
                 if let Some(plan) = setup.plans.get(self.planned) {
@@ -226,13 +230,15 @@ impl<'s, 'a> World<'s, 'a> {
     /// Carries an activity out, and has its answer delivered when its time has passed.
     fn answer(&mut self, mut call: Box<Outstanding>) -> Result<(), TestError> {
         let outcome = self.execute(&mut call)?;
-        let message = self.answered(&call, outcome);
         match self.setup.durations.get(call.request.name.as_str()) {
             Some(taken) if !taken.is_zero() => {
                 let at = self.trace.now.after(*taken);
-                self.agenda.later(at, Work::Answer(call, message));
+                self.agenda.later(at, Work::Answer(call, outcome));
             }
-            _ => self.route(message),
+            _ => {
+                let message = self.answered(&call, outcome);
+                self.route(message);
+            }
         }
         Ok(())
     }
@@ -270,8 +276,8 @@ impl<'s, 'a> World<'s, 'a> {
         let mut agenda = std::mem::replace(&mut self.agenda, Agenda::new(self.setup.order));
         let again = agenda.outstanding().try_for_each(|work| match work {
             Work::Task(call) => self.execute(call).map(drop),
-            Work::Answer(call, message) => {
-                *message = self.execute(call).map(|outcome| self.answered(call, outcome))?;
+            Work::Answer(call, outcome) => {
+                *outcome = self.execute(call)?;
                 Ok(())
             }
             _ => Ok(()),

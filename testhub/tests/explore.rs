@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use dauer_replay::{Activity, Event, Orchestration, OrchestrationContext, Result, RetryPolicy};
+use dauer_replay::{
+    Activity, ActivityContext, Event, Orchestration, OrchestrationContext, Result, RetryPolicy,
+};
 use dauer_testhub::{Case, Injected, TestError, TestHub};
 use futures::future::try_join_all;
 
@@ -209,4 +211,50 @@ fn a_slow_activity_runs_again_after_a_crash_and_is_answered_once() {
     let runs = hub.crash_after_every_checkpoint(TRIP, slow, 7, |case| calls.push(case.calls.len()));
     assert_eq!(runs.unwrap(), 5);
     assert_eq!(calls, [1, 2, 2, 1, 3], "the flight is under way after the first and second checkpoint");
+}
+
+#[test]
+fn the_real_code_of_an_activity_learns_that_it_runs_again() {
+    const ATTEMPT: Activity<u32, u32> = Activity::new("attempt");
+    const ONCE: Orchestration<u32, u32> = Orchestration::new("once");
+    async fn attempt(ctx: ActivityContext, _: u32) -> Result<u32> {
+        Ok(ctx.attempt())
+    }
+    async fn once(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(ctx.call(ATTEMPT, &n).await?)
+    }
+    let mut hub = TestHub::new().activity_code(ATTEMPT, attempt);
+    let error = hub.crash_after_every_checkpoint(ONCE, once, 0, |_| {}).unwrap_err();
+    let TestError::CrashMattered { expected, found, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((expected.as_str(), found.as_str()), ("the output 1", "the output 2"));
+}
+
+/// A type that cannot read what it writes.
+#[derive(Debug)]
+struct OneWay;
+
+impl serde::Serialize for OneWay {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("one way")
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for OneWay {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u32::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_read_is_no_outcome() {
+    const WRITE: Orchestration<u32, OneWay> = Orchestration::new("write");
+    async fn write(_: OrchestrationContext, _: u32) -> Result<OneWay> {
+        Ok(OneWay)
+    }
+    assert!(matches!(TestHub::new().run(WRITE, write, 1), Err(TestError::Output(_))));
+    let error = TestHub::new().fail_every_call(WRITE, write, 1, |_| {}).unwrap_err();
+    assert!(
+        matches!(&error, TestError::Case { source, .. } if matches!(**source, TestError::Output(_))),
+        "{error:?}"
+    );
 }
