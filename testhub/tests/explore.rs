@@ -229,6 +229,40 @@ fn the_real_code_of_an_activity_learns_that_it_runs_again() {
     assert_eq!((expected.as_str(), found.as_str()), ("the output 1", "the output 2"));
 }
 
+/// The first result of a slow activity died with the host: what counts is that of the second.
+#[test]
+fn after_a_crash_the_answer_is_that_of_the_last_run() {
+    const COUNT: Activity<u32, i32> = Activity::new("count");
+    const ONCE: Orchestration<u32, i32> = Orchestration::new("once");
+    async fn once(ctx: OrchestrationContext, n: u32) -> Result<i32> {
+        let count = ctx.call(COUNT, &n).start();
+        ctx.sleep(Duration::from_secs(1)).await;
+        Ok(count.await?)
+    }
+    let count = Cell::new(0);
+    let mut hub = TestHub::new().takes(COUNT, Duration::from_secs(5)).activity(COUNT, |_| {
+        count.set(count.get() + 1);
+        Ok(count.get())
+    });
+    let mut outputs = Vec::new();
+    let error = hub.crash_after_every_checkpoint(ONCE, once, 0, |case| {
+        outputs.push((case.injected.to_string(), *case.result.as_ref().unwrap()));
+        // In the second run the count begins one lower, for the activity runs twice before it gives its answer: that run
+        // ends as the first. In the third it has run and is on its way when the host dies.
+        count.set(if outputs.len() == 1 { -1 } else { 0 });
+    });
+    assert!(matches!(error, Err(TestError::CrashMattered { .. })), "{error:?}");
+    let output = |text: &str, count| (text.to_owned(), count);
+    assert_eq!(
+        outputs,
+        [
+            output("when nothing goes wrong", 1),
+            output("when the host dies after checkpoint 1", 1),
+            output("when the host dies after checkpoint 2", 2),
+        ]
+    );
+}
+
 /// A type that cannot read what it writes.
 #[derive(Debug)]
 struct OneWay;
