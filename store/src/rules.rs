@@ -8,7 +8,8 @@
 //!
 //! A message is its id. Ids are made by `dauer_core::identity` from what the message is about, so that the same thing
 //! sent again has the same id, in any process and after any crash. A message whose id already waits in the target's
-//! inbox is answered `Dropped(Repeat)` and stored once; one with another id is another message, whatever it says.
+//! inbox, or before it in the prologue, is answered `Dropped(Repeat)` and stored once; one with another id is another
+//! message, whatever it says.
 //!
 //! *Checked by* `r01a_a_waiting_message_is_not_taken_twice`.
 //!
@@ -49,9 +50,10 @@
 //! # 5. Delivery
 //!
 //! A message to an absent instance: a start or rewind creates it, one to `@name@key` creates that entity, all else is
-//! dropped. A message that names an execution is for that run: it is dropped when another is current or none is, on
-//! arrival and when the run it waited for gives way. Every drop is counted under its reason and shown by `dump`. A
-//! turn's batch ends with the first suspend, which it includes, and says that more waits.
+//! dropped. Nothing has happened to a new instance: it has no history, attempts, trouble or end, whatever the record
+//! says that its start carries. A message that names an execution is for that run: it is dropped when another is
+//! current or none is, on arrival and when the run it waited for gives way. Every drop is counted under its reason and
+//! shown by `dump`. A turn's batch ends with the first suspend, which it includes, and says that more waits.
 //!
 //! *Checked by* `r05a_a_start_creates_an_absent_instance`, `r05b_a_message_creates_an_absent_entity`,
 //! `r05c_a_message_to_nobody_is_dropped_and_counted`, `r05d_a_message_for_another_execution_is_dropped`,
@@ -80,10 +82,11 @@
 //! # 8. Sessions
 //!
 //! What a session holds nobody else gets, until the session ends: by `detach`, by expiry on the store's clock, or by
-//! `end_session`. One renewal keeps all it holds, under unchanged fences, and tells what was lost. Expiry alone refuses
-//! nothing that is held: as long as nobody has taken an item over, its holder may still commit or complete it. But a
-//! session that has expired must renew before it claims more, or two of them would take everything from each other. What
-//! a session gave back and claims again has a new epoch: whatever it still sends for the first claim does not pass.
+//! `end_session`. From then on anyone may have it, however late they come. One renewal keeps all it holds, under
+//! unchanged fences, and tells what was lost. Expiry alone refuses nothing that is held: as long as nobody has taken
+//! an item over, its holder may still commit or complete it. But a session that has expired must renew before it
+//! claims more, or two of them would take everything from each other. What a session gave back and claims again has a
+//! new epoch: whatever it still sends for the first claim does not pass.
 //!
 //! *Checked by* `r08a_what_is_held_is_not_claimable`, `r08b_expiry_alone_refuses_nothing`,
 //! `r08c_a_renewal_keeps_everything`, `r08d_a_renewal_tells_what_was_lost`, `r08e_detach_gives_everything_back`,
@@ -149,7 +152,8 @@
 //! # 15. Time
 //!
 //! One clock per store judges sessions and due times, is told with every claim and commit, and is what records and
-//! histories are stamped with. It never goes backwards. The time a run ended stays, whatever is committed to it later.
+//! histories are stamped with. It never goes backwards. The time a run ended stays, whatever is committed to it later,
+//! and so does the time of creation, when a commit of the same start names none.
 //! Stores take time, chance and concurrency from [`crate::Env`] alone.
 //!
 //! *Checked by* `r15a_the_stores_clock_goes_on`.
@@ -173,11 +177,11 @@
 //!
 //! # 18. Create
 //!
-//! A start equal to `record.start` is a repeat, before any policy is asked, and changes nothing. Otherwise an absent
-//! instance is created; an ended one in a replaceable status is replaced, record, history and tasks in one write, with
-//! a revision that goes on and a higher epoch; a living one in a replaceable status gets the start into its inbox; all
-//! else is `Exists`. An ended instance for which a start or rewind waits counts as pending: what was acknowledged first
-//! is carried out.
+//! A start equal to `record.start`, or to one that waits, is a repeat, before any policy is asked, and changes
+//! nothing. Otherwise an absent instance is created; an ended one in a replaceable status is replaced, record, history
+//! and tasks in one write, with a revision that goes on and a higher epoch; a living one in a replaceable status gets
+//! the start into its inbox; all else is `Exists`. An ended instance for which a start or rewind waits counts as
+//! pending: what was acknowledged first is carried out.
 //!
 //! *Checked by* `r18a_the_same_start_again_is_a_repeat`, `r18b_a_start_replaces_an_ended_instance`,
 //! `r18c_a_start_respects_what_is_there`.

@@ -4,6 +4,7 @@ use dauer_store::{Created, Message, Over, Refused, Reuse, Status};
 
 use crate::message::{execution, ids};
 use crate::run::open;
+use crate::world::World;
 use crate::{Fixture, Step};
 
 /// The same start again is a repeat, while the instance runs and after it has ended, whatever the policy says.
@@ -21,6 +22,27 @@ pub async fn r18a_the_same_start_again_is_a_repeat(fixture: &dyn Fixture) {
         "a start that was carried out is repeated",
     );
     w.session().await.no_turn("a repeat starts nothing").await;
+    a_start_is_known_wherever_it_got(&w).await;
+}
+
+/// A start is known by the run after the one it began, and while it waits for an ended instance to take it: neither is
+/// a matter of what may be replaced.
+async fn a_start_is_known_wherever_it_got(w: &World<'_>) {
+    let start = w.start("loop").await;
+    w.run(|turn| Step::of(turn).continue_as_new(Vec::new())).await;
+    let again = w.create(start, Reuse::default()).await;
+    w.check(matches!(again, Ok(Created::Repeat(_))), &format!("the next run knows the start: {again:?}"));
+
+    w.ended("done").await;
+    let waiting = w.start_in("done", "Refunds", |_| {});
+    w.deliver(waiting.clone()).await;
+    let again = w.create(waiting.clone(), Reuse::default()).await;
+    let again = w.ok(again, "create");
+    w.same(
+        &again,
+        &Created::Repeat(execution(&waiting)),
+        "a start that waits for an ended instance is known",
+    );
 }
 
 /// A start over an ended instance replaces it: record, history and tasks are new, the revision goes on and the epoch

@@ -1,9 +1,10 @@
 //! Rule 5, delivery: what becomes of a message whose target is absent, or runs another execution.
 
-use dauer_store::{Class, Control, Delivered, DropReason, ExecutionId, Kind, Message, Status};
+use dauer_store::{Class, Control, Delivered, DropReason, ExecutionId, Kind, Message, Revision, Status};
 
 use crate::message::{ids, sorted};
 use crate::run::open;
+use crate::world::World;
 use crate::{Fixture, Step};
 
 /// A start sent to an absent instance creates it: pending, with the start waiting. So does a rewind.
@@ -20,6 +21,23 @@ pub async fn r05a_a_start_creates_an_absent_instance(fixture: &dyn Fixture) {
         w.same(&turn.record.start, &carried.record.start, "the record is the one that was sent");
         w.same(&ids(&turn.messages), &vec![start.id], "the turn gets the start");
     }
+    nothing_has_happened_to_a_new_instance(&w).await;
+}
+
+/// A start is made from a record, perhaps from that of an instance that has run: what has happened to that one has not
+/// happened to the new one.
+async fn nothing_has_happened_to_a_new_instance(w: &World<'_>) {
+    let start = w.start_in("copy", "Orders", |record| {
+        (record.revision, record.attempts) = (Revision(7), 3);
+        (record.history_len, record.history_bytes) = (5, 50);
+        record.trouble = Some(Box::new(w.trouble("that of another")));
+        record.times.completed = Some(w.began);
+    });
+    w.deliver(start).await;
+    let record = w.run(Step::of).await.record;
+    w.same(&(record.revision, record.attempts), &(Revision(0), 0), "nobody has tried or committed it");
+    w.same(&(record.history_len, record.history_bytes), &(0, 0), "it has no history");
+    w.same(&(record.trouble, record.times.completed), &(None, None), "it has no trouble and no end");
 }
 
 /// A message to an absent entity creates it: open for messages from the first on. One that is for a run of the entity

@@ -1,5 +1,6 @@
 //! Rule 14, limits: what the store says it takes it takes, and more is refused by name.
 
+use std::iter::repeat_n;
 use std::time::Duration;
 
 use dauer_proto::event;
@@ -32,10 +33,15 @@ pub async fn r14a_beyond_a_limit_is_refused_by_name(fixture: &dyn Fixture) {
     w.deliver(largest).await;
     let session = w.session().await;
     let turn = session.turn().await;
-    let task = w.task(&turn, "pay");
     let count = usize::try_from(limits.checkpoint_items).expect("a checkpoint fits into memory") + 1;
-    let many = Step::of(&turn).tasks(std::iter::repeat_n(task, count));
-    refused(&w, session.try_commit(many).await, limits.checkpoint_items);
+    // Tasks, timers and messages count together, and no one of them alone is too many.
+    let (tasks, timers) = (count / 2, count / 4);
+    let many = Step::of(&turn)
+        .tasks(repeat_n(w.task(&turn, "pay"), tasks))
+        .timers(repeat_n(w.timer(&turn, w.began), timers))
+        .messages(repeat_n(w.event_to("order"), count - tasks - timers));
+    let found = refused(&w, session.try_commit(many).await, limits.checkpoint_items);
+    w.same(&found, &(limits.checkpoint_items + 1), "every task, timer and message is counted once");
     // The largest messages there may be, one more than fit. They share their bytes, so that this costs nothing here.
     let count = limits.checkpoint_bytes / limits.message_bytes + 1;
     let largest = Message { event: event_of(bytes), ..w.event_to("order") };
@@ -55,12 +61,14 @@ fn event_of(bytes: usize) -> Encoded {
     sized(input)
 }
 
+/// Checks that the store refused what is beyond that limit, and gives what the store found.
 #[track_caller]
-fn refused<T>(w: &World<'_>, result: Result<T, Refused>, limit: u64) {
+fn refused<T>(w: &World<'_>, result: Result<T, Refused>, limit: u64) -> u64 {
     let Err(Refused::TooLarge(Limit { name, found, allowed })) = result else {
         panic!("{}: beyond {limit} should be too large", w.rule);
     };
     w.check(!name.is_empty(), "the limit has a name");
     w.same(&allowed, &limit, "the limit is the one the store told");
     w.check(found > limit, "the store tells how much it was");
+    found
 }

@@ -5,7 +5,7 @@ use dauer_store::{Class, Control, Delivered, DropReason, Hold, Queues, Status, W
 use crate::message::{ids, only};
 use crate::run::open;
 use crate::session::want;
-use crate::world::HOUR;
+use crate::world::{HOUR, World};
 use crate::{Fixture, Step};
 
 /// A suspended instance takes control messages only; what else arrives waits until it is open again. So does one
@@ -64,6 +64,24 @@ pub async fn r04c_an_ended_instance_drops_messages(fixture: &dyn Fixture) {
     w.same(&stored.waiting("order"), &vec![], "nothing waits for an ended instance");
     w.same(&stored.dropped(DropReason::Ended), &2, "what an ended instance drops is counted");
     session.no_turn("nothing waits for an ended instance").await;
+    what_was_carried_over_is_dropped(&w).await;
+}
+
+/// What a run carried over waits before the inbox, and goes with it when the next run ends.
+async fn what_was_carried_over_is_dropped(w: &World<'_>) {
+    w.running("next").await;
+    w.deliver(w.event_to("next")).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let (start, carried) = (w.start_message("next"), w.event_to("next"));
+    session.commit(Step::of(&turn).continue_as_new(vec![start.clone(), carried])).await;
+    let turn = session.turn().await;
+    let before = w.snapshot().await.dropped(DropReason::Ended);
+    session.commit(Step::of(&turn).consuming(&[start.id]).ended(Status::Completed)).await;
+
+    let stored = w.snapshot().await;
+    w.same(&stored.waiting("next"), &vec![], "nothing waits for an ended instance, before the inbox neither");
+    w.same(&stored.dropped(DropReason::Ended), &(before + 1), "what was carried over is counted");
 }
 
 /// A turn of a pending instance carries its start, first, even when a control message woke it before the start is

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use dauer_store::{
-    ExecutionId, Kind, List, Payload, Query, Revision, Slice, Status, StoredBatch, Tags, Timestamp,
+    ExecutionId, Kind, List, Payload, Purge, Purged, Query, Revision, Slice, Status, StoredBatch, Tags,
+    Timestamp,
 };
 
 use crate::run::open;
@@ -65,6 +66,8 @@ pub async fn r13b_a_history_is_read_in_whole_batches(fixture: &dyn Fixture) {
 
     let inside = w.ok(session.work().load_history(&fence, 5, usize::MAX).await, "load_history");
     w.same(&firsts(&inside), &vec![4, 6], "a slice begins with the batch that holds the event");
+    let inside = w.ok(session.work().load_history(&fence, 1, usize::MAX).await, "load_history");
+    w.same(&firsts(&inside), &vec![0, 2, 4, 6], "the first batch holds the second event");
     let other = Some(ExecutionId(execution.0 ^ 1));
     let other = w.ok(w.manage().read_history(&id, other, 0, usize::MAX).await, "read_history");
     w.same(&other, &Slice::default(), "another run has no history here");
@@ -156,6 +159,9 @@ pub async fn r13d_a_query_filters(fixture: &dyn Fixture) {
     w.same(&before, &vec!["done".to_owned()], "the last moment is not");
     let both = Query { statuses: vec![Status::Completed], name: Some("Refunds".into()), ..all() };
     w.same(&matching(&w, both).await, &vec![], "conditions hold together");
+    let failed = Query { statuses: vec![Status::Failed], ..all() };
+    let purged = w.ok(w.manage().purge(Purge::Matching { query: failed, budget: 9 }).await, "purge");
+    w.same(&purged, &Purged::default(), "a purge removes what matches, and none has failed");
 }
 
 /// A list names ended instances only, by the time they ended, page by page, and not those that live again.

@@ -4,7 +4,7 @@ use dauer_store::{Delivered, Item, Lost, Refused};
 
 use crate::run::open;
 use crate::session::{GiveBack, want};
-use crate::world::{LEASE, PAST_LEASE, World};
+use crate::world::{HOUR, LEASE, PAST_LEASE, World};
 use crate::{Fixture, Step};
 
 /// What a session holds nobody else can claim, though its host is dead, until its lease has run out.
@@ -25,6 +25,26 @@ pub async fn r08a_what_is_held_is_not_claimable(fixture: &dyn Fixture) {
     let heir = w.session().await;
     w.same(&heir.turns().await.len(), &1, "the turn is free when the lease has run out");
     w.same(&heir.tasks().await.len(), &1, "the task is free when the lease has run out");
+    what_was_held_long_ago_is_free(&w).await;
+}
+
+/// However long ago a host died with its only turn or its only task, and though nobody has looked since: they are free,
+/// and not forgotten with it.
+async fn what_was_held_long_ago_is_free(w: &World<'_>) {
+    // In a queue of its own: the first instance is held again.
+    w.start_with(w.start_in("old", "Refunds", |_| {})).await;
+    w.run(|turn| Step::of(turn).tasks([w.task(turn, "pay")])).await;
+    w.deliver(w.event_to("old")).await;
+    let (first, second) = (w.session().await, w.session().await);
+    first.turn_of("old").await;
+    second.task().await;
+    w.kill(first).await;
+    w.kill(second).await;
+    w.advance(HOUR * 24 * 3).await;
+    let heir = w.session().await;
+    heir.turn_of("old").await;
+    let tasks = heir.tasks().await;
+    w.check(tasks.iter().any(|lease| lease.task.instance.as_str() == "old"), "the task of days ago is free");
 }
 
 /// Expiry alone refuses nothing: a host that was slow, but whose items nobody took, commits and completes.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dauer_store::Status;
+use dauer_store::{Status, Times};
 
 use crate::run::open;
 use crate::{Fixture, Step};
@@ -35,4 +35,11 @@ pub async fn r15a_the_stores_clock_goes_on(fixture: &dyn Fixture) {
     let times = stored.instance("order").map(|order| order.record.times.clone()).expect("it has ended");
     w.same(&times.updated, &amended.now, "a later commit is a change");
     w.same(&times.completed, &Some(committed.now), "a later commit to the same run does not move its end");
+
+    let timeless = Step::of(&Step::after(&Step::after(&turn))).ended(Status::Completed);
+    let timeless = timeless.record(|record| record.times = Times::default());
+    w.ok(w.manage().amend(timeless.into()).await, "amend");
+    let stored = w.snapshot().await;
+    let created = stored.instance("order").map(|order| order.record.times.created);
+    w.same(&created, &Some(times.created), "a commit that names no time of creation does not move it");
 }
