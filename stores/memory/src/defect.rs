@@ -83,7 +83,7 @@ defects! {
     LoseMessages,
     /// A commit loses its third and further tasks.
     LoseTasks,
-    /// A commit of which nobody hears is applied without its tasks, timers and messages.
+    /// A commit of which nobody hears is applied without its timers and messages.
     TornCheckpoint,
     /// A new history begins empty, whatever was given.
     ReplaceLosesBatches,

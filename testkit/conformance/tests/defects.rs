@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use dauer_conformance::{RULES, bounded};
+use dauer_conformance::{Call, Fault, HOUR, RULES, Step, World, bounded};
 use dauer_memory::Defect::{self, *};
 
 use support::MemoryFixture;
@@ -158,4 +158,22 @@ fn every_mistake_and_every_rule_is_in_the_table() {
     assert!(untested.is_empty(), "rules that no mistake fails: {untested:?}");
     let unknown: Vec<_> = found.difference(&rules).collect();
     assert!(unknown.is_empty(), "rules that do not exist: {unknown:?}");
+}
+
+/// A store that cannot write everything at once sends tasks first, which does no harm, and loses what it has not sent when
+/// it dies. The mistake must be that one: a commit without its tasks would be noticed too, and for another reason.
+#[test]
+fn a_torn_commit_keeps_its_tasks_and_loses_the_rest() {
+    let fixture = MemoryFixture::with(|store| store.with_defect(TornCheckpoint));
+    bounded(Box::pin(async {
+        let w = World::open(&fixture, "torn").await;
+        w.start("order").await;
+        let session = w.session().await;
+        let turn = session.turn().await;
+        let step = Step::of(&turn).tasks([w.task(&turn, "pay")]).timers([w.timer(&turn, w.at(HOUR))]);
+        let torn = w.faulted(Call::CommitTurns, Fault::UnknownNotDone, session.try_commit(step)).await;
+        assert!(torn.is_err(), "nobody hears of it");
+        let stored = w.snapshot().await;
+        assert_eq!((stored.tasks().count(), stored.waiting("order").len()), (1, 0), "its tasks and timers");
+    }));
 }

@@ -129,3 +129,31 @@ fn read_cursor(text: &str) -> Result<Cursor, Refused> {
         Refused::NotExecuted(Cause::new(reason))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        for text in ["instances", "instances/a/b", "tasks", "tasks/00000000000000000000000000000007/a/b"]
+            .iter()
+            .copied()
+        {
+            let cursor = read_cursor(text).unwrap();
+            assert_eq!(write_cursor(&cursor), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused_by_name() {
+        for text in ["", "x", "instance", "instances/", "tasks/", "tasks/7", "tasks/x/a", "sessions/a"] {
+            match read_cursor(text) {
+                Err(Refused::NotExecuted(cause)) => {
+                    assert!(cause.to_string().contains(&format!("{text:?}")), "{cause}");
+                }
+                other => panic!("{text:?} was read: {:?}", other.map(|cursor| write_cursor(&cursor))),
+            }
+        }
+    }
+}

@@ -38,7 +38,7 @@ impl State {
 
     /// Whole batches from the one that holds event `from`, at most about `max_bytes`, at least one.
     fn slice(&self, history: &[StoredBatch], from: u32, max_bytes: usize) -> Slice {
-        let off_by_one = u32::from(from > 0 && self.broken(Defect::HistoryOffByOne));
+        let off_by_one = u32::from(self.broken(Defect::HistoryOffByOne));
         let begin = from.saturating_add(off_by_one);
         let after = |stored: &StoredBatch| stored.first >= begin || stored.first + stored.batch.count > begin;
         let mut slice = Slice::default();

@@ -61,3 +61,21 @@ impl State {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What core lets through must fit, or a turn that core thinks right could never be committed; and not much more
+    /// than that fits, or the limits would protect nobody.
+    #[test]
+    fn what_core_allows_fits_and_little_more() {
+        let limits = default_limits();
+        let beside = limits.message_bytes - limits::PAYLOAD_BYTES_MAX as u64;
+        assert!((100_000..10_000_000).contains(&beside), "{beside} bytes for names, ids and trace context");
+        let items = limits.checkpoint_items / limits::ACTIONS_PER_TURN_MAX as u64;
+        assert_eq!(items, 2, "each action may leave an item, and one more when its run ends");
+        assert_eq!(limits.checkpoint_bytes, limits::HISTORY_BYTES_MAX);
+        assert_eq!(limits.delay, limits::TIMER_MAX);
+    }
+}

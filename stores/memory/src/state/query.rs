@@ -18,10 +18,9 @@ impl State {
     pub(crate) fn query(&self, query: &Query) -> Result<Page, Refused> {
         let after = query.after.as_deref().map(read_cursor).transpose()?;
         let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
-        let repeats = rows > 1 && self.broken(Defect::QueryRepeatsRow);
         let begin = match &after {
             None => Unbounded,
-            Some(key) if repeats => Included(key),
+            Some(key) if self.broken(Defect::QueryRepeatsRow) => Included(key),
             Some(key) => Excluded(key),
         };
         let keys = self.by_created.range((begin, Unbounded));

@@ -67,6 +67,44 @@ fn messages_beyond_the_bytes_stay_and_are_announced() {
     commit(&session, step(&turn)).unwrap();
     let turn = turn_of(&session, "order");
     assert_eq!((ids(&turn.messages), turn.more), (ids(&sent[2..]), false));
+    commit(&session, step(&turn)).unwrap();
+
+    let more = [w.event("order"), w.event("order")];
+    for message in &more {
+        w.send(message);
+    }
+    let turn = turns(&session, Want { bytes: 1, ..want(1) }).remove(0);
+    assert_eq!((ids(&turn.messages), turn.more), (ids(&more[..1]), true), "the first, whatever its size");
+}
+
+#[test]
+fn tasks_that_fit_exactly_fit() {
+    let w = World::new();
+    w.create(&w.start("order", "Orders"));
+    let session = w.session();
+    let turn = turn_of(&session, "order");
+    let three = [(); 3].map(|()| w.task(&turn, "pay"));
+    commit(&session, Checkpoint { tasks: three.into(), ..step(&turn) }).unwrap();
+    let claim = |bytes| block_on(session.claim_activities(Want { bytes, ..want(9) })).unwrap().len();
+    assert_eq!(claim(20), 2, "ten bytes each");
+    assert_eq!(claim(20), 1, "the third");
+}
+
+#[test]
+fn what_becomes_ready_in_the_same_moment_is_all_found() {
+    let w = World::new();
+    for name in ["a", "b", "c"] {
+        w.create(&w.start(name, "Orders"));
+    }
+    let session = w.session();
+    let held = turns(&session, want(9));
+    for turn in &held {
+        w.send(&w.event(turn.fence.instance.as_str()));
+    }
+    for turn in &held {
+        commit(&session, step(turn)).unwrap();
+    }
+    assert_eq!(names(&turns(&session, want(9))), ["a", "b", "c"]);
 }
 
 #[test]

@@ -152,6 +152,26 @@ fn another_start_makes_another_instance_of_it() {
 }
 
 #[test]
+fn a_run_begins_with_its_start_wherever_it_stands() {
+    let w = World::new();
+    w.running("order");
+    w.send(&w.event("order"));
+    let session = w.session();
+    let turn = turn_of(&session, "order");
+    let (event, start, other) = (w.event("order"), w.start("order", "Orders"), w.start("order", "Orders"));
+    let Class::Start(carried) = start.class.clone() else { unreachable!() };
+    let mut next = step(&turn);
+    let execution = carried.record.execution;
+    let prologue = vec![other.clone(), event.clone(), start.clone()];
+    next.history = History::Replace { execution, batches: Vec::new(), prologue };
+    next.record = Record { hold: Hold::Open, ..carried.record };
+    commit(&session, next).unwrap();
+    assert_eq!(ids(&turn_of(&session, "order").messages), [start.id, other.id, event.id]);
+    let counted = w.dump().into_iter().filter(|item| matches!(item, DumpItem::Dropped(..))).count();
+    assert_eq!(counted, 0, "what was never dropped is not counted, not even as none");
+}
+
+#[test]
 fn the_end_of_a_run_is_not_moved_by_a_later_commit() {
     let w = World::new();
     w.create(&w.start("order", "Orders"));

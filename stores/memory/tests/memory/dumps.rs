@@ -97,6 +97,18 @@ fn only_an_empty_hub_is_loaded() {
     assert!(matches!(refused, Err(Refused::NotExecuted(_))), "{refused:?}");
 }
 
+/// Its clock was ahead of the clock of the store it is loaded into: what has happened must not lie in the future.
+#[test]
+fn a_loaded_hub_waits_until_the_clock_has_caught_up() {
+    let w = World::new();
+    let copy = copy_of(&w, &[DumpItem::Now(BEGIN.after(HOUR))], 1);
+    let now = || dump_of(&copy)[0].clone();
+    w.clock.advance(HOUR / 2);
+    assert_eq!(now(), DumpItem::Now(BEGIN.after(HOUR)), "it stands still");
+    w.clock.advance(HOUR);
+    assert_eq!(now(), DumpItem::Now(BEGIN.after(HOUR * 3 / 2)), "it goes on with the clock");
+}
+
 #[test]
 fn what_a_loaded_instance_had_still_to_send_is_delivered() {
     let w = World::new();

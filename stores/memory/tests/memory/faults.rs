@@ -7,6 +7,7 @@ use std::time::Duration;
 use dauer_memory::{Call, Fault, FaultPlan, HintFault};
 use dauer_store::*;
 use futures::executor::block_on;
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, poll};
 
 use crate::support::*;
@@ -43,6 +44,38 @@ fn creates(w: &World) -> Vec<Create> {
 }
 
 const LONG: Duration = Duration::from_secs(1);
+
+/// Every call fails.
+struct Down;
+
+impl FaultPlan for Down {
+    fn next(&self, _call: Call) -> Fault {
+        Fault::FailBefore
+    }
+}
+
+/// An environment in which every sleep is over at once, and written down.
+#[derive(Default)]
+struct Sleepless(Mutex<Vec<Timestamp>>);
+
+impl Env for Sleepless {
+    fn now(&self) -> Timestamp {
+        BEGIN
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        self.0.lock().unwrap().push(at);
+        std::future::ready(()).boxed()
+    }
+
+    fn spawn(&self, _work: BoxFuture<'static, ()>) {
+        unreachable!("the store runs nothing beside its callers")
+    }
+
+    fn random(&self) -> u64 {
+        unreachable!("the store leaves nothing to chance")
+    }
+}
 
 #[test]
 fn a_call_that_was_not_executed_changed_nothing() {
@@ -100,6 +133,29 @@ fn a_slow_call_is_answered_in_the_end() {
         plan(&w, Call::Send, fault);
         assert_eq!(w.send(&w.start("order", "Orders")), Delivered::Applied, "{fault:?}");
     }
+}
+
+#[test]
+fn a_slow_call_sleeps_in_the_environment_it_was_given() {
+    let w = World::new();
+    let env = Arc::new(Sleepless::default());
+    w.store.set_env(env.clone());
+    plan(&w, Call::Send, Fault::DelayBefore(LONG));
+    let answers = w.hub.send(vec![w.start("order", "Orders")]).now_or_never();
+    assert!(
+        answers.is_some(),
+        "the environment is in no hurry to wait, and the store waits for nothing else"
+    );
+    assert_eq!(*env.0.lock().unwrap(), [BEGIN.after(LONG)]);
+}
+
+#[test]
+fn nothing_goes_wrong_once_the_faults_are_cleared() {
+    let w = World::new();
+    w.store.set_faults(Arc::new(Down));
+    assert!(matches!(block_on(w.hub.scale()), Err(Refused::NotExecuted(_))));
+    w.store.clear_faults();
+    assert_eq!(block_on(w.hub.scale()).unwrap(), Scale::default());
 }
 
 #[test]
@@ -171,6 +227,17 @@ fn hints_are_lost_doubled_and_swapped_as_planned() {
     assert_eq!(heard(&w, &[Reorder, None], "c"), [ready.clone(), status("c")]);
     assert_eq!(heard(&w, &[Drop, Reorder], "d"), []);
     assert_eq!(heard(&w, &[None, None], "e"), [status("e"), ready.clone(), ready]);
+}
+
+/// A plan is asked for each hint that is sent, so that the same listeners and the same plan hear the same.
+#[test]
+fn a_hint_for_nobody_has_no_fate() {
+    let w = World::new();
+    let plan = Arc::new(Plan::default());
+    plan.hints.lock().unwrap().extend([HintFault::Reorder, HintFault::Reorder]);
+    w.store.set_faults(plan.clone());
+    w.create(&w.start("order", "Orders"));
+    assert_eq!(plan.hints.lock().unwrap().len(), 2, "nobody listened, so the plan was not asked");
 }
 
 #[test]

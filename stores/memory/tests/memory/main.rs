@@ -8,6 +8,7 @@ mod commits;
 mod delivery;
 mod dumps;
 mod faults;
+mod hints;
 mod reads;
 mod sessions;
 mod support;

@@ -1,7 +1,9 @@
 //! The lives of sessions, and what becomes of what they hold.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use dauer_memory::{Call, Fault, FaultPlan};
 use dauer_store::*;
 use futures::executor::block_on;
 
@@ -78,6 +80,7 @@ fn a_withdrawn_task_goes_with_its_holder() {
         let other = w.session();
         commit(&other, ended(&turn_of(&other, "order"), Status::Terminated)).unwrap();
         let count = |w: &World| w.dump().iter().filter(|item| matches!(item, DumpItem::Task(_))).count();
+        assert!(tasks(&other).is_empty(), "{ending}: nobody runs it again");
         assert_eq!(count(&w), 1, "{ending}: held, so it waits for its answer");
         match ending {
             "detach" => block_on(session.detach()).unwrap(),
@@ -87,6 +90,39 @@ fn a_withdrawn_task_goes_with_its_holder() {
         }
         assert!(tasks(&w.session()).is_empty(), "{ending}");
         assert_eq!((count(&w), w.dropped(DropReason::Withdrawn)), (0, 1), "{ending}");
+    }
+}
+
+/// Nobody answers a task that no host ever received, or whose host is dead: there is nothing to wait for.
+#[test]
+fn a_task_that_nobody_runs_goes_with_its_run() {
+    for lost in ["the answer of its claim", "the host that had it"] {
+        let w = World::new();
+        with_task(&w, "order");
+        let session = w.session();
+        let other = if lost == "the host that had it" {
+            assert_eq!(tasks(&session).len(), 1);
+            w.clock.advance(LEASE);
+            w.session()
+        } else {
+            w.store.set_faults(Arc::new(LoseClaimedTasks));
+            assert!(block_on(session.claim_activities(want(1))).is_err());
+            w.store.clear_faults();
+            w.session()
+        };
+        w.send(&w.message("order", Class::Control(Control::Terminate)));
+        commit(&other, ended(&turn_of(&other, "order"), Status::Terminated)).unwrap();
+        let left = w.dump().iter().filter(|item| matches!(item, DumpItem::Task(_))).count();
+        assert_eq!((left, w.dropped(DropReason::Withdrawn)), (0, 1), "{lost}");
+    }
+}
+
+/// The store carries out claims of tasks, and their answers are lost.
+struct LoseClaimedTasks;
+
+impl FaultPlan for LoseClaimedTasks {
+    fn next(&self, call: Call) -> Fault {
+        if call == Call::ClaimActivities { Fault::ExecuteAndFail } else { Fault::None }
     }
 }
 
@@ -122,6 +158,9 @@ fn a_session_that_expired_long_ago_is_forgotten() {
     let w = World::new();
     let old = w.session_of("old", 7);
     w.clock.advance(LEASE + HOUR);
+    w.session();
+    block_on(old.renew()).unwrap();
+    w.clock.advance(LEASE + HOUR * 24);
     w.session();
     block_on(old.renew()).unwrap();
     w.clock.advance(LEASE + HOUR * 24 + Duration::from_millis(1));
