@@ -1,6 +1,6 @@
 //! Rule 18, create: a start is carried out once, and replaces what it may.
 
-use dauer_store::{Created, Message, Over, Refused, Reuse, Status};
+use dauer_store::{Created, Delivered, DropReason, Message, Over, Refused, Reuse, Status};
 
 use crate::message::{execution, ids};
 use crate::run::open;
@@ -30,8 +30,10 @@ pub async fn r18a_the_same_start_again_is_a_repeat(fixture: &dyn Fixture) {
 async fn a_start_is_known_wherever_it_got(w: &World<'_>) {
     let start = w.start("loop").await;
     w.run(|turn| Step::of(turn).continue_as_new(Vec::new())).await;
-    let again = w.create(start, Reuse::default()).await;
+    let again = w.create(start.clone(), Reuse::default()).await;
     w.check(matches!(again, Ok(Created::Repeat(_))), &format!("the next run knows the start: {again:?}"));
+    let again = w.send(start).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "so it does when a parent sends it again");
 
     w.ended("done").await;
     let waiting = w.start_in("done", "Refunds", |_| {});
