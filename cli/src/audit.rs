@@ -1,6 +1,5 @@
 //! `dauer audit`: everything that a store holds, checked against the invariants.
 
-use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -8,11 +7,13 @@ use std::process::ExitCode;
 
 use dauer_audit::{ClientJournal, Evidence, JournalError, Report, Settings, Snapshot, audit, collect};
 
-use crate::{FAILED, with_causes};
+use crate::FAILED;
+use crate::error::{Failure, with_causes};
+use crate::verbs::url_of;
 
 /// Why a journal could not be used.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
+pub(crate) enum Unusable {
     #[error("the journal {path:?} could not be opened")]
     Closed { path: PathBuf, source: io::Error },
     #[error("{path:?} is no journal that can be used")]
@@ -20,11 +21,11 @@ enum Unusable {
 }
 
 /// Audits the default hub of a store. The last line on stdout is the verdict, whatever happens.
-pub(crate) async fn run(store: String, journal: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) async fn run(store: String, journal: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let report = match examine(&url_of(&store), journal.as_deref()).await {
         Ok(report) => report,
         Err(error) => {
-            writeln!(io::stdout(), "not checked: {}", with_causes(&*error))?;
+            writeln!(io::stdout(), "not checked: {}", with_causes(&error))?;
             return Err(error);
         }
     };
@@ -32,13 +33,7 @@ pub(crate) async fn run(store: String, journal: Option<PathBuf>) -> Result<ExitC
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// A path stands for the file, as far as it cannot be mistaken for a URL.
-fn url_of(store: &str) -> String {
-    let path = Path::new(store).is_file() || !store.contains(':');
-    if path { format!("sqlite:{store}") } else { store.to_owned() }
-}
-
-async fn examine(url: &str, journal: Option<&Path>) -> Result<Report, Box<dyn Error>> {
+async fn examine(url: &str, journal: Option<&Path>) -> Result<Report, Failure> {
     let journal = journal.map(read).transpose()?;
     let hub = dauer::open_existing(url)?;
     let snapshot = collect(&**hub.manage()).await;

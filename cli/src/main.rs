@@ -1,17 +1,27 @@
 //! The `dauer` command. Data goes to stdout, everything else to stderr.
 
+mod arguments;
 mod audit;
 mod bench;
 mod demo;
+mod error;
 mod history;
+mod output;
+mod payload;
+mod time;
+mod verbs;
+mod view;
+mod waiting;
 
-use std::error::Error;
 use std::future::Future;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser as _};
+
+use arguments::{Arguments, Verb};
+use error::Failure;
+use output::Format;
 
 /// Checkpoints are made on one thread and freed on another, which the system's allocator is slow at; see
 /// docs/BENCHMARKS.md.
@@ -19,92 +29,70 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Durable orchestrations: ordinary code that survives crashes, restarts and months of waiting.
-#[derive(Parser)]
-#[command(name = "dauer", version, max_term_width = 100)]
-struct Arguments {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    /// Watch an order go through: chain, retry, fan-out, a race with a timer, a child.
-    ///
-    /// Kill it and run it again: the order goes on where it stopped. Ctrl-C finishes what is running first; a second
-    /// Ctrl-C ends at once.
-    Demo {
-        /// Where the hub lives: `sqlite:FILE`, or `memory:`, which is gone when the demo ends.
-        #[arg(long, default_value = "sqlite:dauer.db", value_name = "URL")]
-        store: String,
-        /// Ask on the terminal whether the order is approved.
-        #[arg(long)]
-        interactive: bool,
-    },
-    /// Check everything that a store holds against the invariants.
-    ///
-    /// For each invariant: how many things were checked, and what was wrong. The last line is the verdict; the exit code
-    /// is 0 only when it is clean. Audit a store that rests: while hosts are at work, a violation may be no more than the
-    /// time between two reads.
-    ///
-    /// Example: dauer audit sqlite:dauer.db
-    Audit {
-        /// The store: `sqlite:FILE`, or just the path of the file. It is never created.
-        #[arg(value_name = "STORE")]
-        store: String,
-        /// What clients were told, one JSON object a line; shows whether anything acknowledged is lost.
-        ///
-        /// The first line is {"dauer_journal":1}, the others are like
-        /// {"at":1700000000000,"instance":"order-1","did":"start"}. `did` is start, found, ended, raise, terminate,
-        /// answer or purge; the documentation of the crate dauer-audit says which fields go with each.
-        #[arg(long, value_name = "FILE")]
-        journal: Option<PathBuf>,
-    },
-    /// Measure what this machine, its disk and a store reach.
-    #[command(subcommand)]
-    Bench(bench::Bench),
-}
-
-/// The exit code when what was asked for could not be done, or an audit is not clean; 2 is clap's, for a call that
-/// makes no sense.
+/// The exit code of an audit that is not clean. Those of errors are in the table of errors.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
-    match Arguments::parse().verb {
-        Verb::Demo { store, interactive } => block_on(demo::run(store, interactive)),
+    let verb = Arguments::parse().verb;
+    let format = verb.format();
+    run(verb).unwrap_or_else(|failure| failure.complain(format))
+}
+
+impl Verb {
+    /// How results, and so errors, are printed.
+    fn format(&self) -> Format {
+        match self {
+            Self::Start(arguments) => arguments.common.output,
+            Self::Get(arguments) => arguments.common.output,
+            Self::List(arguments) => arguments.common.output,
+            Self::History(arguments) => arguments.common.output,
+            Self::Raise(arguments) => arguments.common.output,
+            Self::Suspend(arguments) => arguments.common.output,
+            Self::Resume(arguments) => arguments.common.output,
+            Self::Terminate(arguments) => arguments.common.output,
+            Self::Restart(arguments) => arguments.common.output,
+            Self::Purge(arguments) => arguments.common.output,
+            Self::Audit { .. } | Self::Demo { .. } | Self::Bench(_) | Self::Completions { .. } => {
+                Format::Table
+            }
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<ExitCode, Failure> {
+    match verb {
+        Verb::Start(arguments) => block_on(verbs::start(arguments)),
+        Verb::Get(arguments) => block_on(verbs::get(arguments)),
+        Verb::List(arguments) => block_on(verbs::list(arguments)),
+        Verb::History(arguments) => block_on(verbs::history(arguments)),
+        Verb::Raise(arguments) => block_on(verbs::raise(arguments)),
+        Verb::Suspend(arguments) => block_on(verbs::suspend(arguments)),
+        Verb::Resume(arguments) => block_on(verbs::resume(arguments)),
+        Verb::Terminate(arguments) => block_on(verbs::terminate(arguments)),
+        Verb::Restart(arguments) => block_on(verbs::restart(arguments)),
+        Verb::Purge(arguments) => block_on(verbs::purge(arguments)),
         Verb::Audit { store, journal } => block_on(audit::run(store, journal)),
+        Verb::Demo { store, interactive } => {
+            block_on(async { demo::run(store, interactive).await.map_err(Failure::Demo) })
+        }
         // It has a runtime of its own choice.
         Verb::Bench(bench) => bench::run(bench),
+        Verb::Completions { shell } => {
+            // Into memory first: the generator does not expect that nobody reads.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "dauer", &mut script);
+            io::stdout().lock().write_all(&script)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
 /// Runs a command that lives on tokio.
-fn block_on(command: impl Future<Output = Result<ExitCode, Box<dyn Error>>>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_time().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return complain(&error),
-    };
+fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_time().build().map_err(Failure::Runtime)?;
     let result = runtime.block_on(command);
     // Whatever still runs has no one left to tell: it must not hold up the end.
     runtime.shutdown_background();
-    result.unwrap_or_else(|error| complain(&*error))
-}
-
-/// An error and what lies behind it, in one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
-/// The error on one line of stderr.
-fn complain(error: &dyn Error) -> ExitCode {
-    // Nothing is left to do when even stderr is gone.
-    let _ = writeln!(std::io::stderr(), "error: {}", with_causes(error));
-    ExitCode::from(FAILED)
+    result
 }

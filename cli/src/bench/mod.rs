@@ -21,6 +21,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub(crate) use error::Error;
 
+use crate::error::Failure;
+
 /// What all benchmarks are told.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
@@ -94,7 +96,7 @@ impl Bench {
 }
 
 /// Runs a benchmark on a runtime of its own.
-pub(crate) fn run(bench: Bench) -> ExitCode {
+pub(crate) fn run(bench: Bench) -> Result<ExitCode, Failure> {
     let result = bench.common().runtime.runtime().map_err(Error::from).and_then(|runtime| {
         runtime.block_on(async {
             match bench {
@@ -106,8 +108,5 @@ pub(crate) fn run(bench: Bench) -> ExitCode {
             }
         })
     });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::complain(&error),
-    }
+    result.map(|()| ExitCode::SUCCESS).map_err(Failure::Bench)
 }

@@ -47,12 +47,37 @@ impl Drop for Folder {
 fn command(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dauer"));
     command.args(arguments).current_dir(folder);
+    // What whoever runs the tests has set is not meant.
+    command.env_remove("DAUER_STORE").env_remove("NO_COLOR");
     command
 }
 
 /// Runs the command to its end, without anything to read.
 pub(crate) fn dauer(arguments: &[&str], folder: &Folder) -> Output {
     command(arguments, &folder.0).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs the command to its end, with this to read and these variables set.
+pub(crate) fn dauer_with(
+    arguments: &[&str],
+    folder: &Folder,
+    input: &str,
+    variables: &[(&str, &str)],
+) -> Output {
+    let mut command = command(arguments, &folder.0);
+    command.envs(variables.iter().copied());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A command that does not read it has ended before.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// Runs the command to its end while nobody reads what it prints.
+pub(crate) fn dauer_unread(arguments: &[&str], folder: &Folder) -> Output {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command(arguments, &folder.0).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).output().unwrap()
 }
 
 pub(crate) fn stdout(output: &Output) -> &str {

@@ -1,0 +1,200 @@
+//! What went wrong, in one form: a sentence for people, a code, an exit code and a hint from the one table.
+
+mod key;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use dauer::{InstanceId, OpenError, Refused, Status};
+use dauer_core::ids::InvalidName;
+use dauer_core::ledger::LedgerError;
+use dauer_core::send::InvalidRequest;
+use dauer_hub::ClientError;
+use serde::Serialize;
+
+use crate::output::{Format, Paint, plain, status_name};
+pub(crate) use table::EXIT_CODES;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The store could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A call of the client did not succeed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// An id breaks a rule.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// A request breaks a rule.
+    #[error(transparent)]
+    Request(#[from] InvalidRequest),
+    /// The store refused.
+    #[error("the store refused")]
+    Refused(#[from] Refused),
+    /// A stored history cannot be followed.
+    #[error("the history of '{id}' cannot be read")]
+    History {
+        /// Whose.
+        id: InstanceId,
+        /// Why.
+        source: LedgerError,
+    },
+    /// The instance went on to another run while its history was read.
+    #[error("the history of '{0}' was replaced while it was read; run the same again")]
+    Moved(InstanceId),
+    /// What only a living instance takes was sent to one that has ended.
+    #[error("the instance '{id}' is {}; nothing was sent", status_name(*.status))]
+    Ended {
+        /// Which.
+        id: InstanceId,
+        /// How it ended.
+        status: Status,
+    },
+    /// What only an ended instance allows was asked of a living one.
+    #[error("the instance '{id}' is {}, it has not ended; nothing was changed", status_name(*.status))]
+    Alive {
+        /// Which.
+        id: InstanceId,
+        /// Where it stands.
+        status: Status,
+    },
+    /// There is no start in the history: what the instance was started with cannot be told yet.
+    #[error("the instance '{0}' has not begun, so that its input is not recorded yet; nothing was changed")]
+    NotBegun(InstanceId),
+    /// The instance that was waited for failed.
+    #[error("the instance '{id}' failed")]
+    Failed {
+        /// Which.
+        id: InstanceId,
+        /// With what.
+        source: Box<dauer::Failure>,
+    },
+    /// The instance that was waited for was ended without an output.
+    #[error("the instance '{id}' was ended as {}", status_name(*.status))]
+    Stopped {
+        /// Which.
+        id: InstanceId,
+        /// How.
+        status: Status,
+    },
+    /// A payload is no JSON.
+    #[error("the {what} is not JSON; nothing was sent")]
+    Json {
+        /// Which payload.
+        what: &'static str,
+        /// Where it goes wrong.
+        source: serde_json::Error,
+    },
+    /// A payload could not be read.
+    #[error("the {what} could not be read from {}; nothing was sent", .path.display())]
+    Unreadable {
+        /// Which payload.
+        what: &'static str,
+        /// From where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A payload is longer than any may be.
+    #[error("the {what} has more than {limit} bytes; nothing was sent")]
+    TooLong {
+        /// Which payload.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// Options that exclude each other, or none where one is needed.
+    #[error("{0}")]
+    Usage(&'static str),
+    /// A token that no page ended with.
+    #[error("'{0}' is no token of this store; give the one that the last page ended with")]
+    Token(String),
+    /// Output could not be written.
+    #[error("the output could not be written")]
+    Output(#[from] io::Error),
+    /// There is no runtime.
+    #[error("the runtime could not be started")]
+    Runtime(#[source] io::Error),
+    /// A journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] crate::audit::Unusable),
+    /// A benchmark gave no figures.
+    #[error(transparent)]
+    Bench(#[from] crate::bench::Error),
+    /// The demo could not go on.
+    #[error(transparent)]
+    Demo(Box<dyn Error>),
+}
+
+/// An error as a line of JSON on stderr.
+#[derive(Serialize)]
+struct Wrapped<'a> {
+    error: Told<'a>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    code: &'a str,
+    message: String,
+    hint: &'a str,
+}
+
+impl Failure {
+    /// Whether nobody reads the output any more: `dauer list | head` has had enough, which is no failure.
+    fn is_unread(&self) -> bool {
+        let mut next: Option<&(dyn Error + 'static)> = match self {
+            Self::Demo(error) => Some(&**error),
+            other => Some(other),
+        };
+        while let Some(error) = next {
+            match error.downcast_ref::<io::Error>() {
+                Some(error) => return error.kind() == io::ErrorKind::BrokenPipe,
+                None => next = error.source(),
+            }
+        }
+        false
+    }
+
+    /// Tells it on stderr, and gives the exit code.
+    pub(crate) fn complain(&self, format: Format) -> ExitCode {
+        if self.is_unread() {
+            return ExitCode::SUCCESS;
+        }
+        let kind = table::kind_of(self.key());
+        let text = plain(&with_causes(self));
+        let err = &mut io::stderr().lock();
+        // Nothing is left to do when even stderr is gone.
+        let _ = match format {
+            Format::Table => {
+                let paint = Paint::of(err.is_terminal());
+                writeln!(err, "{} {text}\n{} {}", paint.red("error:"), paint.dim("hint:"), kind.hint)
+            }
+            Format::Json | Format::Jsonl => {
+                let told = Told { code: kind.code, message: text, hint: kind.hint };
+                // Text only: it can always be written.
+                let line = serde_json::to_string(&Wrapped { error: told }).unwrap_or_default();
+                writeln!(err, "{line}")
+            }
+        };
+        ExitCode::from(kind.exit)
+    }
+}
+
+/// An error and what lies behind it, in one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,157 @@
+//! `dauer raise`, `suspend`, `resume` and `terminate`: what a living instance is told.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Args;
+use dauer::{Hub, InstanceId};
+use serde::Serialize;
+
+use super::{found, on_store};
+use crate::error::Failure;
+use crate::output::{Common, Format, Versioned, write_json};
+use crate::payload;
+
+/// What `dauer raise` is told.
+#[derive(Args)]
+pub(crate) struct Raise {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Which instance.
+    id: String,
+    /// The event's name.
+    event: String,
+    /// Its data: JSON, @FILE, or - for standard input; at most 16 MiB.
+    #[arg(long, value_name = "JSON|@FILE|-", allow_negative_numbers = true)]
+    data: Option<String>,
+}
+
+/// What `dauer suspend` is told.
+#[derive(Args)]
+pub(crate) struct Suspend {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Which instance.
+    id: String,
+    /// Why; it is recorded in the history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// What `dauer resume` is told.
+#[derive(Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Which instance.
+    id: String,
+    /// Why; it is recorded in the history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// What `dauer terminate` is told.
+#[derive(Args)]
+pub(crate) struct Terminate {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Which instance.
+    id: String,
+    /// Why; it becomes the output of the instance.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Leave its children alone. Otherwise those that have not ended are terminated too.
+    #[arg(long)]
+    no_children: bool,
+}
+
+/// The examples in the help.
+pub(crate) const RAISE_EXAMPLES: &str = "\
+Example:
+  dauer raise order-7 approved --data '{\"by\":\"you\"}'";
+
+/// The examples in the help.
+pub(crate) const SUSPEND_EXAMPLES: &str = "\
+Example:
+  dauer suspend order-7 --reason 'the printer is on fire'";
+
+/// The examples in the help.
+pub(crate) const RESUME_EXAMPLES: &str = "\
+Example:
+  dauer resume order-7 --reason 'the printer is new'";
+
+/// The examples in the help.
+pub(crate) const TERMINATE_EXAMPLES: &str = "\
+Example:
+  dauer terminate order-7 --reason 'ordered twice'
+  dauer terminate order-7 --no-children";
+
+/// Something that was sent, in JSON.
+#[derive(Serialize)]
+struct Sent<'a> {
+    id: &'a str,
+    sent: &'static str,
+}
+
+/// Raises an event. It is kept until the orchestration waits for it.
+pub(crate) async fn raise(arguments: Raise) -> Result<ExitCode, Failure> {
+    let data = payload::read("event data", arguments.data.as_deref())?;
+    let event = arguments.event;
+    to_living(&arguments.common, arguments.id, "raise", async |hub, id| {
+        Ok(hub.client().raw().raise(id, &event, data).await?)
+    })
+    .await
+}
+
+/// Suspends an instance: it takes nothing but control until it is resumed.
+pub(crate) async fn suspend(arguments: Suspend) -> Result<ExitCode, Failure> {
+    let reason = arguments.reason;
+    to_living(&arguments.common, arguments.id, "suspend", async |hub, id| {
+        Ok(hub.client().raw().suspend(id, reason).await?)
+    })
+    .await
+}
+
+/// Resumes an instance.
+pub(crate) async fn resume(arguments: Resume) -> Result<ExitCode, Failure> {
+    let reason = arguments.reason;
+    to_living(&arguments.common, arguments.id, "resume", async |hub, id| {
+        Ok(hub.client().raw().resume(id, reason).await?)
+    })
+    .await
+}
+
+/// Terminates an instance. Its output is the reason, as for every other client.
+pub(crate) async fn terminate(arguments: Terminate) -> Result<ExitCode, Failure> {
+    // A text can always be written as JSON.
+    let output = arguments.reason.map(|reason| serde_json::Value::from(reason).to_string());
+    let recurse = !arguments.no_children;
+    to_living(&arguments.common, arguments.id, "terminate", async |hub, id| {
+        Ok(hub.client().raw().terminate(id, output, recurse).await?)
+    })
+    .await
+}
+
+/// Sends something to an instance that has not ended: to one that has, it would be lost without a word.
+async fn to_living(
+    common: &Common,
+    id: String,
+    what: &'static str,
+    send: impl AsyncFnOnce(&Hub, &InstanceId) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let id = InstanceId::new(id)?;
+    on_store(common, async |hub| {
+        let status = found(hub, &id).await?.status;
+        if status.is_ended() {
+            return Err(Failure::Ended { id: id.clone(), status });
+        }
+        send(hub, &id).await
+    })
+    .await?;
+    let out = &mut io::stdout().lock();
+    match common.output {
+        Format::Table => writeln!(out, "{what} sent to {id}")?,
+        format => write_json(out, format, &Versioned::new(Sent { id: id.as_str(), sent: what }))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

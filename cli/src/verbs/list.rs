@@ -1,0 +1,190 @@
+//! `dauer list`: instances that match, oldest first.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use dauer::{Hub, InstanceId, Record, Refused};
+use dauer_store::{Page, Query};
+
+use super::filter::Filter;
+use super::on_store;
+use crate::error::Failure;
+use crate::output::{Common, Format, JSON_VERSION, Paint, Versioned, plain, status_name};
+use crate::time::show;
+use crate::view::Instance;
+
+/// Instances that the store is asked for at a time: few calls, and little memory for them.
+const PAGE_ROWS: usize = 500;
+
+/// Instances that are shown when no number is given: what somebody reads.
+const LIMIT: &str = "100";
+
+/// What `dauer list` is told.
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    filter: Filter,
+    /// Only those whose next turn cannot run, with the reason.
+    #[arg(long)]
+    stalled: bool,
+    /// Entities instead of orchestrations.
+    #[arg(long)]
+    entities: bool,
+    /// Show at most so many.
+    #[arg(long, value_name = "COUNT", default_value = LIMIT, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Show all that match.
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Go on behind the last page, by the token that it ended with.
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    after: Option<String>,
+}
+
+/// The examples in the help.
+pub(crate) const LIST_EXAMPLES: &str = "\
+Example:
+  dauer list --status failed --created-from -24h
+  dauer list --stalled
+  dauer list --name checkout --tag zone=north --all -o jsonl";
+
+/// Prints the instances that match.
+pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
+    on_store(&arguments.common, async |hub| {
+        let out = BufWriter::new(io::stdout().lock());
+        let mut printer = Printer { out, format: arguments.common.output, widths: None, count: 0 };
+        let limit = (!arguments.all).then(|| usize::try_from(arguments.limit).unwrap_or(usize::MAX));
+        let (stalled, entities) = (arguments.stalled, arguments.entities);
+        let query = Query { stalled, entities, after: arguments.after, ..arguments.filter.query() };
+        let next = pages(hub, query, (&arguments.filter, limit), |found| Ok(printer.page(found)?)).await?;
+        printer.end(next.as_deref())?;
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+/// Gives all matches to `each`, a page at a time, until there are `limit`. The token for the rest, if there is a rest.
+pub(super) async fn pages(
+    hub: &Hub,
+    mut query: Query,
+    (filter, limit): (&Filter, Option<usize>),
+    mut each: impl FnMut(&[(InstanceId, Record)]) -> Result<(), Failure>,
+) -> Result<Option<String>, Failure> {
+    let mut left = limit.unwrap_or(usize::MAX);
+    let mut given = query.after.clone();
+    query.page = PAGE_ROWS;
+    loop {
+        let mut page = ask(hub, &query, given.take()).await?;
+        let fits = page.records.iter().filter(|(_, record)| filter.admits(record)).count() <= left;
+        if !fits {
+            // Ends with the last that is still wanted, so that the token of the page is the right one.
+            let wanted = page.records.iter().enumerate().filter(|(_, (_, record))| filter.admits(record));
+            let rows = wanted.map(|(index, _)| index + 1).nth(left - 1).unwrap_or(PAGE_ROWS);
+            page = ask(hub, &Query { page: rows, ..query.clone() }, None).await?;
+        }
+        page.records.retain(|(_, record)| filter.admits(record));
+        left = left.saturating_sub(page.records.len());
+        each(&page.records)?;
+        match page.next {
+            Some(next) if left > 0 && fits => query.after = Some(next),
+            next => return Ok(next),
+        }
+    }
+}
+
+/// One page. `given` is the token that the user gave, if it is about that: one that the store does not know is no trouble
+/// of the store's.
+async fn ask(hub: &Hub, query: &Query, given: Option<String>) -> Result<Page, Failure> {
+    match (hub.manage().query(query.clone()).await, given) {
+        (Err(Refused::NotExecuted(_)), Some(token)) => Err(Failure::Token(token)),
+        (page, _) => Ok(page?),
+    }
+}
+
+/// Prints pages one after the other, in one form.
+struct Printer<W: Write> {
+    out: W,
+    format: Format,
+    /// Of the columns, once the first page has told them.
+    widths: Option<[usize; 2]>,
+    count: usize,
+}
+
+impl<W: Write> Printer<W> {
+    fn page(&mut self, found: &[(InstanceId, Record)]) -> io::Result<()> {
+        if self.format == Format::Table && !found.is_empty() && self.widths.is_none() {
+            let longest = |column: fn(&(InstanceId, Record)) -> &str, head: &str| {
+                found.iter().map(|each| column(each).chars().count()).max().unwrap_or(0).max(head.len())
+            };
+            let widths =
+                [longest(|(id, _)| id.as_str(), "ID"), longest(|(_, record)| &record.queue.name, "NAME")];
+            self.widths = Some(widths);
+            let [id, name] = widths;
+            writeln!(
+                self.out,
+                "{:<id$}  {:<name$}  {:<10}  {:<24}  {:<24}  TROUBLE",
+                "ID", "NAME", "STATUS", "CREATED", "UPDATED"
+            )?;
+        }
+        found.iter().try_for_each(|(id, record)| self.row(id, record))
+    }
+
+    fn row(&mut self, id: &InstanceId, record: &Record) -> io::Result<()> {
+        let first = self.count == 0;
+        self.count += 1;
+        match self.format {
+            Format::Table => {
+                let [id_width, name_width] = self.widths.unwrap_or_default();
+                let status = format!("{:<10}", status_name(record.status));
+                let status = Paint::stdout().status(record.status, record.trouble.is_some(), &status);
+                let trouble = record.trouble.as_deref();
+                let trouble = trouble.map(|trouble| format!("{:?}: {}", trouble.kind, trouble.reason));
+                let line = format!(
+                    "{:<id_width$}  {:<name_width$}  {status}  {:<24}  {:<24}  {}",
+                    plain(id.as_str()),
+                    plain(&record.queue.name),
+                    show(record.times.created),
+                    show(record.times.updated),
+                    plain(&trouble.unwrap_or_default()),
+                );
+                writeln!(self.out, "{}", line.trim_end())
+            }
+            Format::Json => {
+                let before = if first {
+                    format!("{{\"dauer\":{JSON_VERSION},\"instances\":[\n")
+                } else {
+                    ",\n".into()
+                };
+                write!(self.out, "{before}")?;
+                Ok(serde_json::to_writer(&mut self.out, &Instance::new(id, record))?)
+            }
+            Format::Jsonl => {
+                serde_json::to_writer(&mut self.out, &Versioned::new(Instance::new(id, record)))?;
+                writeln!(self.out)
+            }
+        }
+    }
+
+    /// What follows the last page.
+    fn end(mut self, next: Option<&str>) -> io::Result<()> {
+        if self.format == Format::Json {
+            if self.count == 0 {
+                write!(self.out, "{{\"dauer\":{JSON_VERSION},\"instances\":[")?;
+            }
+            let next = serde_json::to_string(&next)?;
+            writeln!(self.out, "\n],\"next\":{next}}}")?;
+        }
+        self.out.flush()?;
+        // In a document the token is a field. Elsewhere it is not data, and without stderr nobody misses it.
+        let _ = match (next, self.format) {
+            (_, Format::Json) => Ok(()),
+            (Some(next), _) => writeln!(io::stderr(), "more: --after '{}', or --all", plain(next)),
+            (None, Format::Table) if self.count == 0 => writeln!(io::stderr(), "no instance matches"),
+            (None, _) => Ok(()),
+        };
+        Ok(())
+    }
+}

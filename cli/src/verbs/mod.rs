@@ -1,0 +1,54 @@
+//! The verbs on the instances of a store.
+
+mod control;
+mod filter;
+mod get;
+mod history;
+mod launch;
+mod list;
+mod progress;
+mod purge;
+mod restart;
+mod start;
+
+use std::path::Path;
+
+use dauer::{Hub, InstanceId, Record};
+use dauer_hub::ClientError;
+
+use crate::error::Failure;
+use crate::output::Common;
+
+pub(crate) use control::{
+    RAISE_EXAMPLES, RESUME_EXAMPLES, Raise, Resume, SUSPEND_EXAMPLES, Suspend, TERMINATE_EXAMPLES, Terminate,
+    raise, resume, suspend, terminate,
+};
+pub(crate) use get::{GET_EXAMPLES, Get, get};
+pub(crate) use history::{HISTORY_EXAMPLES, History, history};
+pub(crate) use list::{LIST_EXAMPLES, List, list};
+pub(crate) use purge::{PURGE_EXAMPLES, Purge, purge};
+pub(crate) use restart::{RESTART_EXAMPLES, Restart, restart};
+pub(crate) use start::{START_EXAMPLES, Start, start};
+
+/// A path stands for the file, as far as it cannot be mistaken for a URL.
+pub(crate) fn url_of(store: &str) -> String {
+    let path = Path::new(store).is_file() || !store.contains(':');
+    if path { format!("sqlite:{store}") } else { store.to_owned() }
+}
+
+/// Does something with a store that is there. It is never created.
+async fn on_store<T>(
+    common: &Common,
+    work: impl AsyncFnOnce(&Hub) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let hub = dauer::open_existing(&url_of(&common.store))?;
+    let result = Box::pin(work(&hub)).await;
+    hub.close().await;
+    result
+}
+
+/// The record of an instance that is there.
+async fn found(hub: &Hub, id: &InstanceId) -> Result<Record, Failure> {
+    let record = hub.client().raw().get(id).await?;
+    record.ok_or_else(|| ClientError::Absent(id.clone()).into())
+}

@@ -1,0 +1,150 @@
+//! `dauer purge`: ended instances, removed for good.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use dauer::{Hub, InstanceId, Record, Reuse};
+use dauer_store::Query;
+use serde::Serialize;
+
+use super::filter::Filter;
+use super::list::pages;
+use super::progress::Progress;
+use super::{found, on_store};
+use crate::error::Failure;
+use crate::output::{Common, Format, Versioned, write_json};
+use crate::time::{now, parse_duration};
+
+/// Instances that one write removes: others wait for the store meanwhile.
+const BATCH: usize = 100;
+
+/// What `dauer purge` is told.
+#[derive(Args)]
+pub(crate) struct Purge {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// These instances. All must have ended, or nothing is removed.
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// That ended longer ago than this, like 12h or 30d.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    older_than: Option<Duration>,
+    /// Really remove what the conditions select. Without it they are only counted.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// The examples in the help.
+pub(crate) const PURGE_EXAMPLES: &str = "\
+Example:
+  dauer purge order-7 order-8
+  dauer purge --status completed --older-than 30d
+  dauer purge --status completed --older-than 30d --yes";
+
+/// What was done, in JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Done {
+    matching: usize,
+    purged: usize,
+    dry_run: bool,
+}
+
+/// Removes instances: the given ones, or all that have ended and match.
+pub(crate) async fn purge(arguments: Purge) -> Result<ExitCode, Failure> {
+    let filtered = !arguments.filter.is_empty() || arguments.older_than.is_some();
+    match (arguments.ids.is_empty(), filtered) {
+        (false, true) => return Err(Failure::Usage("give ids or conditions, not both; nothing was removed")),
+        (true, false) => {
+            return Err(Failure::Usage(
+                "give the ids to remove, or conditions like --status and --older-than",
+            ));
+        }
+        _ => {}
+    }
+    if arguments.filter.statuses().iter().any(|status| !status.is_ended()) {
+        return Err(Failure::Usage("only ended instances can be removed; --status names one that is not"));
+    }
+    on_store(&arguments.common, async |hub| {
+        let ids = match filtered {
+            true => matching(hub, &arguments).await?,
+            false => ended(hub, &arguments.ids).await?,
+        };
+        let dry_run = filtered && !arguments.yes;
+        let purged = if dry_run { 0 } else { remove(hub, &ids).await? };
+        tell(arguments.common.output, &Done { matching: ids.len(), purged, dry_run })?;
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+/// The ended instances that match.
+async fn matching(hub: &Hub, arguments: &Purge) -> Result<Vec<InstanceId>, Failure> {
+    let now = now();
+    let old = |record: &Record| match (arguments.older_than, record.times.completed) {
+        (Some(age), Some(completed)) => now.since(completed) > age,
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let mut query = arguments.filter.query();
+    if query.statuses.is_empty() {
+        query = Query { statuses: Reuse::default().replaceable, ..query };
+    }
+    let mut ids = Vec::new();
+    let each = |page: &[(InstanceId, Record)]| {
+        ids.extend(page.iter().filter(|(_, record)| old(record)).map(|(id, _)| id.clone()));
+        Ok(())
+    };
+    pages(hub, query, (&arguments.filter, None), each).await?;
+    Ok(ids)
+}
+
+/// The given instances, if all of them are there and have ended.
+async fn ended(hub: &Hub, given: &[String]) -> Result<Vec<InstanceId>, Failure> {
+    let ids = given.iter().map(|id| InstanceId::new(id.as_str()));
+    let mut ids = ids.collect::<Result<Vec<_>, _>>()?;
+    ids.sort();
+    ids.dedup();
+    for id in &ids {
+        let status = found(hub, id).await?.status;
+        if !status.is_ended() {
+            return Err(Failure::Alive { id: id.clone(), status });
+        }
+    }
+    Ok(ids)
+}
+
+async fn remove(hub: &Hub, ids: &[InstanceId]) -> Result<usize, Failure> {
+    let progress = Progress::new("purging", ids.len());
+    let mut purged = 0;
+    for (batch, done) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
+        progress.at(done);
+        purged += hub.manage().purge(dauer_store::Purge::Ids(batch.to_vec())).await?.count;
+    }
+    Ok(purged)
+}
+
+fn tell(format: Format, done: &Done) -> io::Result<()> {
+    let out = &mut io::stdout().lock();
+    let count = |count: usize| format!("{count} instance{}", if count == 1 { "" } else { "s" });
+    match format {
+        Format::Table if done.dry_run => {
+            writeln!(out, "would purge {}", count(done.matching))?;
+            // It is no data, and without stderr nothing is lost.
+            let _ = writeln!(io::stderr(), "nothing was removed: give --yes to remove them for good");
+            Ok(())
+        }
+        Format::Table if done.purged < done.matching => {
+            writeln!(out, "purged {} of {}", done.purged, count(done.matching))?;
+            let why = "the others were started again or removed meanwhile, or have messages to send";
+            let _ = writeln!(io::stderr(), "note: {why}");
+            Ok(())
+        }
+        Format::Table => writeln!(out, "purged {}", count(done.purged)),
+        format => write_json(out, format, &Versioned::new(done)),
+    }
+}

@@ -1,0 +1,203 @@
+//! An instance as it is shown: the same fields for people and programs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use dauer::{Failure as Cause, InstanceId, Record};
+use dauer_proto::TaskFailureDetails;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::output::{Paint, embedded, plain, status_name};
+use crate::time::show;
+use crate::waiting::Waiting;
+
+/// Characters of a payload that are shown to people: a screen is not the place for more.
+const PAYLOAD_CHARS_SHOWN: usize = 400;
+
+/// An instance in JSON. Every field is always there: what an instance does not have is null.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Instance<'r> {
+    id: &'r str,
+    name: &'r str,
+    version: Option<&'r str>,
+    status: &'static str,
+    created: String,
+    updated: String,
+    scheduled: Option<String>,
+    completed: Option<String>,
+    execution: String,
+    generation: u32,
+    history_events: u32,
+    history_bytes: u64,
+    tags: &'r BTreeMap<String, String>,
+    parent: Option<&'r str>,
+    custom_status: Option<Box<RawValue>>,
+    output: Option<Box<RawValue>>,
+    failure: Option<FailureView>,
+    trouble: Option<TroubleView<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<EntityView<'r>>,
+}
+
+#[derive(Serialize)]
+struct FailureView {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+    stack: Option<String>,
+    retryable: bool,
+    cause: Option<Box<FailureView>>,
+}
+
+#[derive(Serialize)]
+struct TroubleView<'r> {
+    kind: String,
+    reason: &'r str,
+    since: String,
+    attempts: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EntityView<'r> {
+    state: Option<Box<RawValue>>,
+    locked_by: Option<&'r str>,
+}
+
+impl From<Cause> for FailureView {
+    fn from(failure: Cause) -> Self {
+        let cause = failure.cause.map(|cause| Box::new(Self::from(*cause)));
+        let Cause { kind, message, stack, retryable, .. } = failure;
+        Self { kind, message, stack, retryable, cause }
+    }
+}
+
+/// The failure of a record, if it has one.
+pub(crate) fn failure_of(record: &Record) -> Option<Cause> {
+    let details = record.failure.as_ref()?.decode::<TaskFailureDetails>();
+    Some(details.map_or_else(|error| Cause::new("Undecodable", error.to_string()), Cause::from))
+}
+
+impl<'r> Instance<'r> {
+    pub(crate) fn new(id: &'r InstanceId, record: &'r Record) -> Self {
+        let trouble = record.trouble.as_deref().map(|trouble| TroubleView {
+            kind: format!("{:?}", trouble.kind),
+            reason: &trouble.reason,
+            since: show(trouble.since),
+            attempts: trouble.attempts,
+        });
+        let entity = record.entity.as_deref().map(|entity| EntityView {
+            state: entity.state.as_ref().and_then(|state| embedded(state.as_str())),
+            locked_by: entity.lock.as_ref().map(|lock| lock.owner.as_str()),
+        });
+        Self {
+            id: id.as_str(),
+            name: &record.queue.name,
+            version: record.queue.version.as_deref(),
+            status: status_name(record.status),
+            created: show(record.times.created),
+            updated: show(record.times.updated),
+            scheduled: record.times.scheduled.map(show),
+            completed: record.times.completed.map(show),
+            execution: record.execution.to_string(),
+            generation: record.generation,
+            history_events: record.history_len,
+            history_bytes: record.history_bytes,
+            tags: &record.tags,
+            parent: record.parent.as_deref().map(|parent| parent.instance.as_str()),
+            custom_status: record.custom_status.as_ref().and_then(|status| embedded(status.as_str())),
+            output: record.output.as_ref().and_then(|output| embedded(output.as_str())),
+            failure: failure_of(record).map(FailureView::from),
+            trouble,
+            entity,
+        }
+    }
+}
+
+/// An instance with what `get` finds out beyond its record.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Detailed<'r> {
+    #[serde(flatten)]
+    pub(crate) instance: Instance<'r>,
+    pub(crate) input: Option<Box<RawValue>>,
+    pub(crate) waiting_for: Option<Waiting>,
+}
+
+/// Writes an instance for people: one thing a line, only what there is.
+pub(crate) fn write(
+    out: &mut impl Write,
+    (id, record): (&InstanceId, &Record),
+    input: Option<&str>,
+    waiting: Option<&Waiting>,
+) -> io::Result<()> {
+    let paint = Paint::stdout();
+    let mut line = |label: &str, text: &str| writeln!(out, "{} {text}", paint.dim(&format!("{label:<14}")));
+    line("id", &plain(id.as_str()))?;
+    let version = record.queue.version.as_ref().map(|version| format!(" in version {version}"));
+    line("name", &plain(&format!("{}{}", record.queue.name, version.unwrap_or_default())))?;
+    let stalled = record.trouble.is_some();
+    let status = status_name(record.status);
+    line("status", &paint.status(record.status, stalled, status))?;
+    if let Some(waiting) = waiting {
+        line("waiting for", &plain(&waiting.line))?;
+    }
+    let times = &record.times;
+    let ended = ("ended", times.completed);
+    let times = [("created", Some(times.created)), ("scheduled", times.scheduled)]
+        .into_iter()
+        .chain([("updated", Some(times.updated)), ended]);
+    for (label, at) in times {
+        at.map_or(Ok(()), |at| line(label, &show(at)))?;
+    }
+    line("history", &format!("{} events, {} bytes", record.history_len, record.history_bytes))?;
+    if record.generation > 0 {
+        line("run", &format!("{}, by continuing as new", record.generation + 1))?;
+    }
+    if let Some(parent) = &record.parent {
+        line("parent", &plain(parent.instance.as_str()))?;
+    }
+    for (key, value) in &record.tags {
+        line("tag", &plain(&format!("{key}={value}")))?;
+    }
+    let state = record.entity.as_deref().and_then(|entity| entity.state.as_ref());
+    let payloads = [("custom status", record.custom_status.as_ref()), ("state", state)]
+        .map(|(label, payload)| (label, payload.map(|payload| payload.as_str())))
+        .into_iter()
+        .chain([("input", input), ("output", record.output.as_ref().map(|output| output.as_str()))]);
+    for (label, payload) in payloads {
+        payload.map_or(Ok(()), |payload| line(label, &shortened(payload)))?;
+    }
+    let mut failure = failure_of(record).map(Box::new);
+    let mut label = "failure";
+    while let Some(each) = failure {
+        line(label, &plain(&each.to_string()))?;
+        (failure, label) = (each.cause, "caused by");
+    }
+    Ok(())
+}
+
+/// A payload for people: one line, and not for ever.
+fn shortened(payload: &str) -> String {
+    let text = plain(payload);
+    match text.char_indices().nth(PAYLOAD_CHARS_SHOWN) {
+        Some((cut, _)) => format!("{} ... ({} bytes; -o json shows all)", &text[..cut], payload.len()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_payloads_are_cut_between_characters() {
+        let long = "ä".repeat(PAYLOAD_CHARS_SHOWN + 1);
+        let shown = shortened(&long);
+        assert!(shown.starts_with(&"ä".repeat(PAYLOAD_CHARS_SHOWN)) && !shown.contains(&long), "{shown}");
+        assert!(shown.ends_with(" ... (802 bytes; -o json shows all)"), "{shown}");
+        assert_eq!(shortened(&long[2..]), long[2..]);
+    }
+}

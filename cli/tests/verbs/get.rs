@@ -1,0 +1,191 @@
+//! `dauer get` and `dauer history`, and that nobody has to read all of it.
+
+use crate::support::{dauer_unread, stderr};
+use crate::world::{IDS, Live, child, filled, json, steady, succeeds};
+
+/// The lines of `dauer get`, by their labels.
+fn line<'t>(text: &'t str, label: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(&format!("{label:<14} ")))
+}
+
+/// Without what passes while the test runs: times, and how far they are.
+fn undated(line: &str) -> String {
+    let line = steady(line);
+    match line.split_once("(in ").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
+        Some((before, after)) => format!("{before}(in D){after}"),
+        None => line,
+    }
+}
+
+#[test]
+fn one_line_says_what_it_is_waiting_for() {
+    let folder = filled("waiting");
+    let child = child(&folder);
+    let event = "an event (which one, a history does not tell)";
+    let (timer, nobody) = ("a timer, due T (in D)", "no worker is connected to this store");
+    let cases = [
+        ("event", event.to_owned()),
+        ("sleep", format!("{timer}, or {event}")),
+        ("task", format!("activity 'never'; {nobody}")),
+        ("parent", format!("child '{child}' (event)")),
+        ("paused", format!("`dauer resume paused`: it is suspended; then for {timer}, or {event}")),
+        ("later", "its scheduled start, T (in D)".to_owned()),
+        ("pending", "a worker: none is connected to this store".to_owned()),
+    ];
+    for (id, expected) in cases {
+        let text = succeeds(&["get", id], &folder);
+        let found = line(&text, "waiting for").unwrap_or_else(|| panic!("{text}"));
+        // The id of the child is no execution.
+        let found = if id == "parent" { found.to_owned() } else { undated(found) };
+        assert_eq!(found, expected, "{id}");
+    }
+    let stalled = succeeds(&["get", "stalled"], &folder);
+    let stalled = line(&stalled, "waiting for").unwrap();
+    assert!(stalled.starts_with("nothing, it is stalled (UnknownName, attempt "), "{stalled}");
+    assert!(stalled.contains("orchestration 'event' is not registered in version '9'"), "{stalled}");
+    for id in ["done", "broken", "killed"] {
+        assert_eq!(line(&succeeds(&["get", id], &folder), "waiting for"), None);
+    }
+}
+
+#[test]
+fn a_worker_that_is_there_is_seen() {
+    let folder = filled("worker");
+    let live = Live::on(&folder);
+    // Its session is there once it has done something.
+    let started = succeeds(&["start", "event", "--input", "1", "--id", "new"], &folder);
+    assert_eq!(started, "new\n");
+    live.wait("new", |record| record.history_len > 1);
+    let text = succeeds(&["get", "pending"], &folder);
+    let expected = "a worker that has 'absent', 1 connected and none has taken it yet";
+    assert_eq!(line(&text, "waiting for"), Some(expected));
+    assert_eq!(line(&succeeds(&["get", "task"], &folder), "waiting for"), Some("activity 'never'"));
+    live.stop();
+    let text = succeeds(&["get", "pending"], &folder);
+    assert_eq!(line(&text, "waiting for"), Some("a worker: none is connected to this store"));
+}
+
+#[test]
+fn an_instance_is_shown_with_all_that_is_known_of_it() {
+    let folder = filled("shown");
+    let text = succeeds(&["get", "done"], &folder);
+    let (history, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("history"));
+    let expected = "\
+id             done
+name           hello
+status         completed
+created        T
+updated        T
+ended          T
+tag            size=small
+tag            zone=north
+custom status  \"greets\"
+input          \"world\"
+output         \"Hello, world!\"";
+    assert_eq!(steady(&rest.join("\n")), expected);
+    assert!(history[0].ends_with(" bytes") && history[0].contains(" events, "), "{text}");
+    let text = succeeds(&["get", "broken"], &folder);
+    assert_eq!(line(&text, "status"), Some("failed"));
+    assert!(line(&text, "failure").unwrap().contains("invalid digit found in string"), "{text}");
+    assert_eq!(line(&succeeds(&["get", "killed"], &folder), "output"), Some("\"for the test\""));
+    let child = child(&folder);
+    assert_eq!(line(&succeeds(&["get", &child], &folder), "parent"), Some("parent"));
+    let text = succeeds(&["get", "later"], &folder);
+    assert!(line(&text, "scheduled").is_some() && line(&text, "input").is_none(), "{text}");
+    assert_eq!(line(&succeeds(&["get", "stalled"], &folder), "name"), Some("event in version 9"));
+    assert!(!text.contains('\x1b'), "colours are for terminals only: {text:?}");
+}
+
+/// What programs read: a change here is a change of the version.
+#[test]
+fn the_json_of_an_instance_is_version_1() {
+    let folder = filled("json");
+    let line = succeeds(&["get", "done", "-o", "jsonl"], &folder);
+    let mut value = json(&line);
+    let numbers = ["historyEvents", "historyBytes"].map(|field| value[field].take().as_u64().unwrap());
+    assert!(numbers.into_iter().all(|number| number > 0), "{line}");
+    let expected = r#"{"completed":"T","created":"T","customStatus":"greets","dauer":1,"execution":"X","failure":null,"generation":0,"historyBytes":null,"historyEvents":null,"id":"done","input":"world","name":"hello","output":"Hello, world!","parent":null,"scheduled":null,"status":"completed","tags":{"size":"small","zone":"north"},"trouble":null,"updated":"T","version":null,"waitingFor":null}"#;
+    assert_eq!(steady(&value.to_string()), expected);
+    // The same fields over several lines, in the order in which people look for them.
+    let pretty = succeeds(&["get", "done", "--output", "json"], &folder);
+    assert!(
+        pretty.starts_with("{\n  \"dauer\": 1,\n  \"id\": \"done\",\n  \"name\": \"hello\",\n"),
+        "{pretty}"
+    );
+    assert_eq!(json(&pretty), json(&line));
+
+    let broken = json(&succeeds(&["get", "broken", "-o", "json"], &folder));
+    let failure = &broken["failure"];
+    assert_eq!(failure["message"], "invalid digit found in string", "{broken}");
+    assert!(failure["type"].as_str().unwrap().contains("ParseIntError"), "{broken}");
+    assert_eq!((&failure["retryable"], &failure["cause"]), (&true.into(), &serde_json::Value::Null));
+
+    let stalled = json(&succeeds(&["get", "stalled", "-o", "json"], &folder));
+    assert_eq!(stalled["version"], "9");
+    assert_eq!(stalled["trouble"]["kind"], "UnknownName");
+    assert!(stalled["trouble"]["attempts"].as_u64().unwrap() > 1, "{stalled}");
+
+    let waiting = |id: &str| json(&succeeds(&["get", id, "-o", "json"], &folder))["waitingFor"].clone();
+    let task = r#"{"line":"activity 'never'; no worker is connected to this store","open":[{"kind":"activity","name":"never"}],"workers":0}"#;
+    assert_eq!(waiting("task"), json(task));
+    assert_eq!(waiting("event")["open"], json("[]"));
+    assert_eq!(waiting("event")["workers"], serde_json::Value::Null, "nothing would be there to do for one");
+    assert_eq!(steady(&waiting("sleep")["open"].to_string()), r#"[{"due":"T","kind":"timer"}]"#);
+    let open = format!(r#"[{{"kind":"child","id":"{}","name":"event"}}]"#, child(&folder));
+    assert_eq!(waiting("parent")["open"], json(&open));
+}
+
+#[test]
+fn a_history_is_a_table() {
+    let folder = filled("history");
+    let text = succeeds(&["history", "done"], &folder);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| row[3]).collect();
+    for kind in ["ExecutionStarted", "TaskScheduled", "TaskCompleted", "ExecutionCompleted"] {
+        assert!(kinds.contains(&kind), "{kind}: {text}");
+    }
+    let numbers: Vec<String> = (0..rows.len()).map(|number| number.to_string()).collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), numbers, "{text}");
+    assert_eq!(rows.last().unwrap().last(), Some(&"completed"), "{text}");
+    assert_eq!(succeeds(&["history", "pending"], &folder), "", "it has none yet");
+}
+
+#[test]
+fn nobody_has_to_read_to_the_end() {
+    let folder = filled("unread");
+    for verb in [
+        &["list"][..],
+        &["list", "-o", "json"],
+        &["list", "-o", "jsonl"],
+        &["get", "done"],
+        &["get", "done", "-o", "json"],
+        &["history", "done"],
+        &["raise", "event", "go", "--data", "1"],
+        &["purge", "--older-than", "30d"],
+        &["audit", "dauer.db"],
+        &["completions", "bash"],
+    ] {
+        let output = dauer_unread(verb, &folder);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{verb:?}");
+    }
+}
+
+#[test]
+fn a_store_is_named_by_option_or_variable_or_as_the_default() {
+    let folder = filled("named");
+    std::fs::rename(folder.file(), folder.0.join("shop.db")).unwrap();
+    let path = folder.0.join("shop.db");
+    let url = format!("sqlite:{}", path.display());
+    for store in ["sqlite:shop.db", "shop.db", &url, path.to_str().unwrap()] {
+        assert!(succeeds(&["get", "done", "--store", store], &folder).contains("Hello, world!"), "{store}");
+        let by_variable = crate::support::dauer_with(
+            &["get", "done"],
+            &folder,
+            "",
+            &[("DAUER_STORE", store), ("NO_COLOR", "1")],
+        );
+        assert_eq!(by_variable.status.code(), Some(0), "{store}: {}", stderr(&by_variable));
+    }
+    std::fs::rename(path, folder.file()).unwrap();
+    assert_eq!(succeeds(&["list", "--all"], &folder).lines().count(), 1 + IDS.len());
+}

@@ -1,0 +1,15 @@
+//! The verbs on a store, as a user runs them: the built command against files in which real orchestrations ran.
+
+#![allow(clippy::unwrap_used)] // Also in what the tests share.
+
+mod bad_input;
+mod get;
+mod help;
+mod list;
+mod purge;
+mod restart;
+mod send;
+mod start;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;

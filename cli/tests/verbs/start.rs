@@ -1,0 +1,152 @@
+//! `dauer start`, with a worker and without.
+
+use std::time::Duration;
+
+use dauer::{Record, Status};
+
+use crate::support::{Folder, dauer, dauer_with, stderr, stdout};
+use crate::world::{Live, fails, filled, json, record, steady, succeeds};
+
+/// Runs a command that waits for an instance: the exit code, the output, and what was said beside it.
+fn waits(arguments: &[&str], folder: &Folder) -> (Option<i32>, String, String) {
+    let output = dauer(arguments, folder);
+    (output.status.code(), stdout(&output).to_owned(), stderr(&output).to_owned())
+}
+
+#[test]
+fn an_orchestration_is_started_and_waited_for() {
+    let folder = Folder::new("wait");
+    let live = Live::on(&folder);
+    let hello = ["start", "hello", "--id", "h", "--input", "\"you\"", "--wait", "--timeout", "60s"];
+    assert_eq!(waits(&hello, &folder), (Some(0), "\"Hello, you!\"\n".into(), "started h\n".into()));
+    // Ended ones are replaced, so that the same can be started again; and its JSON is that of an instance.
+    let (code, text, _) = waits(&[&hello[..], &["-o", "json"]].concat(), &folder);
+    let value = json(&text);
+    assert_eq!((code, &value["dauer"], &value["output"]), (Some(0), &1.into(), &"Hello, you!".into()));
+
+    let (code, text, said) = waits(&["start", "broken", "--id", "b", "--input", "1", "--wait"], &folder);
+    assert_eq!((code, text.as_str()), (Some(6), ""));
+    assert!(said.contains("error: the instance 'b' failed: ") && said.contains("invalid digit"), "{said}");
+    let (code, text, said) =
+        waits(&["start", "broken", "--id", "b", "--input", "1", "--wait", "-o", "jsonl"], &folder);
+    assert_eq!((code, &json(&text)["status"]), (Some(6), &"failed".into()));
+    assert_eq!(json(said.lines().last().unwrap())["error"]["code"], "instance_failed", "{said}");
+
+    let short = ["start", "event", "--id", "e", "--input", "1", "--wait", "--timeout", "10ms"];
+    let (code, text, said) = waits(&short, &folder);
+    assert_eq!((code, text.as_str()), (Some(7), ""));
+    assert!(said.contains("error: the instance 'e' has not come so far yet"), "{said}");
+    let living = live.wait("e", |record| record.history_len > 1);
+    assert_eq!(living.status, Status::Running, "it goes on");
+    live.stop();
+    let (code, _, said) =
+        waits(&[&short[..3], &["f", "--input", "1", "--wait", "--timeout", "1ms"]].concat(), &folder);
+    assert_eq!(code, Some(7));
+    assert!(said.contains("note: no worker is connected to this store; it waits until one is\n"), "{said}");
+}
+
+#[test]
+fn what_is_given_is_what_is_started() {
+    let folder = Folder::new("given");
+    std::fs::write(folder.0.join("input.json"), "{\n \"n\": 1.50 }\n").unwrap();
+    let start = |more: &[&str]| succeeds(&[&["start", "absent", "--id"], more].concat(), &folder);
+    // The first makes the store, and says so.
+    let first = dauer(&["start", "absent"], &folder);
+    assert_eq!(first.status.code(), Some(0));
+    assert_eq!(stderr(&first), "note: there was no store sqlite:dauer.db; it is new\n");
+    assert!(record(&folder, stdout(&first).trim()).is_some(), "{}", stdout(&first));
+
+    start(&[
+        "a",
+        "--version",
+        "2",
+        "--tag",
+        "k=v",
+        "--tag",
+        "l=w=x",
+        "--input",
+        "@input.json",
+        "--at",
+        "+2h",
+    ]);
+    let found = record(&folder, "a").unwrap();
+    assert_eq!((found.queue.version.as_deref(), found.tags.len()), (Some("2"), 2));
+    assert_eq!(found.tags.get("l").map(String::as_str), Some("w=x"));
+    let ahead = found.times.scheduled.unwrap().since(found.times.created);
+    assert!(ahead > Duration::from_secs(7_000) && ahead < Duration::from_secs(7_300), "{ahead:?}");
+    start(&["past", "--at", "2020-01-01T00:00:00Z"]);
+    assert_eq!(record(&folder, "past").unwrap().times.scheduled, None, "a time that has passed is now");
+
+    let output = dauer_with(&["start", "absent", "--id", "stdin", "--input", "-"], &folder, "[1]", &[]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), "stdin\n"), "{}", stderr(&output));
+    start(&["negative", "--input", "-5"]);
+    let inputs = crate::support::snapshot(&folder).instances;
+    let input = |id: &str| {
+        let dump = inputs.iter().find(|(found, _)| found.as_str() == id).unwrap().1;
+        match dump.inbox[0].event.event().unwrap().event_type.unwrap() {
+            dauer_proto::EventType::ExecutionStarted(start) => start.input,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(input("a").as_deref(), Some("{\n \"n\": 1.50 }"), "as it is, but for the space around it");
+    assert_eq!((input("stdin").as_deref(), input("negative").as_deref()), (Some("[1]"), Some("-5")));
+    assert_eq!(input("past"), None);
+}
+
+#[test]
+fn a_request_that_is_repeated_starts_nothing_more() {
+    let folder = Folder::new("repeat");
+    dauer(&["start", "absent"], &folder);
+    let start = |more: &[&str]| {
+        let arguments = [&["start", "absent", "-o", "jsonl", "--request-id"], more].concat();
+        json(&succeeds(&arguments, &folder))
+    };
+    let (first, second, other) = (start(&["one"]), start(&["one"]), start(&["two"]));
+    assert_eq!(steady(&first.to_string()), r#"{"created":"new","dauer":1,"execution":"X","id":"X"}"#);
+    assert_eq!((&first["created"], &second["created"]), (&"new".into(), &"repeat".into()));
+    assert_eq!((&first["id"], &first["execution"]), (&second["id"], &second["execution"]));
+    assert_ne!(first["id"], other["id"]);
+    let uuid = "0123abcd-0123-4567-89ab-0123456789ab";
+    assert_eq!(start(&[uuid])["id"], uuid.replace('-', ""), "a UUID is its own identity");
+    let (named, again) = (start(&["three", "--id", "x"]), start(&["three", "--id", "x"]));
+    assert_eq!((&named["created"], &again["created"]), (&"new".into(), &"repeat".into()));
+    fails(&["start", "absent", "--request-id", ""], &folder, 2);
+}
+
+#[test]
+fn the_policy_says_what_a_start_may_replace() {
+    let folder = filled("reuse");
+    let start = |id: &str, policy: &str| {
+        dauer(&["start", "absent", "--id", id, "--reuse-policy", policy], &folder).status.code()
+    };
+    let text = fails(&["start", "absent", "--id", "event"], &folder, 4);
+    assert!(text.contains("the instance exists and is Running"), "{text}");
+    for (id, policy, code) in [
+        ("done", "never", 4),
+        ("pending", "never", 4),
+        ("done", "failed", 4),
+        ("event", "ended", 4),
+        ("broken", "failed,terminated", 0),
+        ("killed", "failed,terminated", 0),
+        ("done", "ended", 0),
+        ("new", "never", 0),
+        ("event", "running", 0),
+        ("paused", "any", 0),
+        ("sleep", "never,any", 2),
+        ("sleep", "nonsense", 2),
+    ] {
+        assert_eq!(start(id, policy), Some(code), "{id} {policy}");
+    }
+    for id in ["done", "broken", "killed"] {
+        let record = record(&folder, id).unwrap();
+        assert_eq!((&*record.queue.name, record.status), ("absent", Status::Pending), "{id}");
+    }
+    // A living one is ended by its next turn, and what replaces it begins.
+    let live = Live::on(&folder);
+    let replaced = |record: &Record| &*record.queue.name == "absent";
+    for id in ["event", "paused"] {
+        live.wait(id, replaced);
+    }
+    live.stop();
+    assert_eq!(&*record(&folder, "sleep").unwrap().queue.name, "sleep");
+}
