@@ -33,6 +33,9 @@ pub(crate) enum Verb {
     #[command(after_long_help = verbs::LIST_EXAMPLES)]
     List(verbs::List),
     /// Show what happened to an instance, event by event.
+    ///
+    /// In JSON the events are in the standard JSON of protocol buffers, and can be replayed in a test. As a line each, the
+    /// first line says whose they are.
     #[command(after_long_help = verbs::HISTORY_EXAMPLES)]
     History(verbs::History),
     /// Raise an event to an instance.

@@ -225,17 +225,18 @@ fn damage_is_found_by_the_invariant_that_it_breaks() {
 #[test]
 fn bytes_that_cannot_be_read_are_never_clean() {
     let whole = filled("bytes");
-    for sql in [
-        "UPDATE history SET events = x'ff' WHERE instance = @done AND first = 0",
-        "UPDATE history SET trail = x'ff' WHERE instance = @done AND first = 0",
-        "UPDATE inbox SET body = x'' WHERE instance = @pending",
-        "UPDATE tasks SET body = x'00' WHERE instance = @task",
+    for (sql, code) in [
+        ("UPDATE history SET events = x'ff' WHERE instance = @done AND first = 0", 1),
+        // The first byte is the format: this one seems to be of a newer dauer.
+        ("UPDATE history SET trail = x'ff' WHERE instance = @done AND first = 0", 8),
+        ("UPDATE inbox SET body = x'' WHERE instance = @pending", 1),
+        ("UPDATE tasks SET body = x'00' WHERE instance = @task", 8),
     ] {
         let folder = Folder::new("bytes-damaged");
         std::fs::copy(whole.file(), folder.file()).unwrap();
         damage(&folder, sql);
         let output = dauer(&["audit", "dauer.db"], &folder);
-        assert_eq!(output.status.code(), Some(1), "{sql}\n{}", stdout(&output));
+        assert_eq!(output.status.code(), Some(code), "{sql}\n{}", stdout(&output));
         assert!(!verdict(&output).starts_with("clean"), "{sql}\n{}", stdout(&output));
     }
 }

@@ -9,6 +9,7 @@ use dauer_core::ledger::LedgerError;
 use dauer_core::model::BlobError;
 use dauer_core::send::InvalidRequest;
 use dauer_hub::ClientError;
+use dauer_proto::json::JsonError;
 
 use super::Failure;
 use crate::audit::Unusable;
@@ -26,6 +27,7 @@ impl Failure {
             Self::Request(error) => request(error),
             Self::Refused(error) => refused(error),
             Self::History { source, .. } => ledger(source),
+            Self::Unwritable { source, .. } => document(source),
             Self::Moved(_) => "cli::Failure::Moved",
             Self::Ended { .. } => "cli::Failure::Ended",
             Self::Alive { .. } => "cli::Failure::Alive",
@@ -169,6 +171,18 @@ fn ledger(error: &LedgerError) -> &'static str {
         LedgerError::Blob(BlobError::Empty) => "core::BlobError::Empty",
         LedgerError::Blob(BlobError::Format(_)) => "core::BlobError::Format",
         LedgerError::Blob(BlobError::Content(_)) => "core::BlobError::Content",
+        _ => UNKNOWN,
+    }
+}
+
+fn document(error: &JsonError) -> &'static str {
+    match error {
+        JsonError::Syntax(_) => "proto::JsonError::Syntax",
+        JsonError::Newer { .. } => "proto::JsonError::Newer",
+        JsonError::Shape { .. } => "proto::JsonError::Shape",
+        JsonError::Event { .. } => "proto::JsonError::Event",
+        JsonError::Invalid(_) => "proto::JsonError::Invalid",
+        JsonError::Unwritable { .. } => "proto::JsonError::Unwritable",
         _ => UNKNOWN,
     }
 }

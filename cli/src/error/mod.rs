@@ -15,6 +15,7 @@ use dauer_core::ids::InvalidName;
 use dauer_core::ledger::LedgerError;
 use dauer_core::send::InvalidRequest;
 use dauer_hub::ClientError;
+use dauer_proto::json::JsonError;
 use serde::Serialize;
 
 use crate::output::{Format, Paint, plain, status_name};
@@ -46,8 +47,16 @@ pub(crate) enum Failure {
         /// Why.
         source: LedgerError,
     },
-    /// The instance went on to another run while its history was read.
-    #[error("the history of '{0}' was replaced while it was read; run the same again")]
+    /// An event has no form in JSON.
+    #[error("the history of '{id}' cannot be written as JSON")]
+    Unwritable {
+        /// Whose.
+        id: InstanceId,
+        /// Why.
+        source: JsonError,
+    },
+    /// The instance went on to another run while it was looked at or waited for.
+    #[error("the instance '{0}' has begun another run meanwhile")]
     Moved(InstanceId),
     /// What only a living instance takes was sent to one that has ended.
     #[error("the instance '{id}' is {}; nothing was sent", status_name(*.status))]

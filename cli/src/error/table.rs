@@ -50,7 +50,13 @@ const OTHER: Kind = Kind {
     grpc: "UNKNOWN",
     exit: FAILED,
     hint: "run the same again; if it fails again, report it with the output of `dauer --version`",
-    errors: &["cli::Failure::Bench", "cli::Failure::Demo", "cli::Failure::Output"],
+    errors: &[
+        "cli::Failure::Bench",
+        "cli::Failure::Demo",
+        "cli::Failure::Output",
+        "cli::Failure::Unwritable",
+        "proto::JsonError::Unwritable",
+    ],
 };
 
 pub(super) const TABLE: &[Kind] = &[
@@ -115,6 +121,18 @@ pub(super) const TABLE: &[Kind] = &[
             "cli::Failure::Journal",
             "cli::Unusable::Closed",
             "cli::Unusable::Nonsense",
+        ],
+    },
+    Kind {
+        code: "invalid_history",
+        grpc: "INVALID_ARGUMENT",
+        exit: USAGE,
+        hint: "give the whole output of `dauer history -o json`, as it was printed",
+        errors: &[
+            "proto::JsonError::Event",
+            "proto::JsonError::Invalid",
+            "proto::JsonError::Shape",
+            "proto::JsonError::Syntax",
         ],
     },
     Kind {
@@ -215,7 +233,12 @@ pub(super) const TABLE: &[Kind] = &[
         grpc: "FAILED_PRECONDITION",
         exit: NO_STORE,
         hint: "use the dauer that wrote it, or a newer one; nothing was changed",
-        errors: &["core::BlobError::Format", "sqlite::OpenError::Newer", "store::Refused::Newer"],
+        errors: &[
+            "core::BlobError::Format",
+            "proto::JsonError::Newer",
+            "sqlite::OpenError::Newer",
+            "store::Refused::Newer",
+        ],
     },
     Kind {
         code: "unavailable",

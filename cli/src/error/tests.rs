@@ -182,6 +182,8 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (OpenError::NoRuntime.into(), "program"),
         (OpenError::Sqlite { url: "x".to_owned(), source: newer }.into(), "store_newer"),
         (Failure::History { id: id(), source: blob }, "store_newer"),
+        (Failure::Unwritable { id: id(), source: JsonError::Newer { found: 9 } }, "store_newer"),
+        (Failure::Unwritable { id: id(), source: JsonError::Syntax(json()) }, "invalid_history"),
         (Failure::Moved(id()), "moved_on"),
         (Failure::Ended { id: id(), status: Status::Failed }, "already_ended"),
         (Failure::Alive { id: id(), status: Status::Running }, "not_ended"),

@@ -1,15 +1,18 @@
 //! `dauer history`: what happened to an instance, event by event.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::InstanceId;
+use dauer::{InstanceId, Record};
+use dauer_proto::HistoryEvent;
+use dauer_proto::json::{HISTORY_VERSION, HistoryDocument, event_to_value};
+use serde::Serialize;
 
 use super::{found, on_store};
 use crate::error::Failure;
 use crate::history::{Reader, Table};
-use crate::output::Common;
+use crate::output::{Common, Format};
 
 /// What `dauer history` is told.
 #[derive(Args)]
@@ -23,28 +26,97 @@ pub(crate) struct History {
 /// The examples in the help.
 pub(crate) const HISTORY_EXAMPLES: &str = "\
 Example:
-  dauer history order-7";
+  dauer history order-7
+  dauer history order-7 -o json";
 
-/// Prints the history of the current run, a part at a time: it may be long.
+/// The first line of JSON a line; the others are an event each.
+#[derive(Serialize)]
+struct Head<'a> {
+    dauer_history: u64,
+    #[serde(rename = "instanceId")]
+    instance_id: &'a str,
+    #[serde(rename = "executionId")]
+    execution_id: String,
+}
+
+/// Prints the history of the current run. Only a document is held as a whole: a history may be long.
 pub(crate) async fn history(arguments: History) -> Result<ExitCode, Failure> {
     let id = InstanceId::new(arguments.id)?;
     on_store(&arguments.common, async |hub| {
         let record = found(hub, &id).await?;
-        let out = &mut BufWriter::new(io::stdout().lock());
+        let mut printer = Printer::new(&id, &record, arguments.common.output)?;
         let mut reader = Reader::new(&id, &record);
-        let mut table = Table::default();
         while let Some(batches) = reader.next(&**hub.manage()).await? {
             for stored in batches {
                 let events = stored.batch.decode();
                 let events =
                     events.map_err(|error| Failure::History { id: id.clone(), source: error.into() })?;
-                for event in &events {
-                    table.row(out, event)?;
-                }
+                events.into_iter().try_for_each(|event| printer.event(event))?;
             }
         }
-        out.flush()?;
+        printer.end()?;
         Ok(ExitCode::SUCCESS)
     })
     .await
+}
+
+/// Prints events one after the other, in one form.
+struct Printer<'a> {
+    out: BufWriter<io::StdoutLock<'static>>,
+    id: &'a InstanceId,
+    form: Form,
+}
+
+enum Form {
+    Table(Table),
+    Lines,
+    Document(HistoryDocument),
+}
+
+impl<'a> Printer<'a> {
+    fn new(id: &'a InstanceId, record: &Record, format: Format) -> Result<Self, Failure> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let (instance_id, execution_id) = (id.as_str(), record.execution.to_string());
+        let form = match format {
+            Format::Table => Form::Table(Table::default()),
+            Format::Json => Form::Document(HistoryDocument {
+                instance_id: instance_id.to_owned(),
+                execution_id,
+                events: Vec::new(),
+            }),
+            Format::Jsonl => {
+                let head = Head { dauer_history: HISTORY_VERSION, instance_id, execution_id };
+                line(&mut out, &head)?;
+                Form::Lines
+            }
+        };
+        Ok(Self { out, id, form })
+    }
+
+    fn event(&mut self, event: HistoryEvent) -> Result<(), Failure> {
+        match &mut self.form {
+            Form::Table(table) => table.row(&mut self.out, &event)?,
+            Form::Document(document) => document.events.push(event),
+            Form::Lines => {
+                let value = event_to_value(&event);
+                let value = value.map_err(|source| Failure::Unwritable { id: self.id.clone(), source })?;
+                line(&mut self.out, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<(), Failure> {
+        if let Form::Document(document) = &self.form {
+            let text = document.to_text();
+            let text = text.map_err(|source| Failure::Unwritable { id: self.id.clone(), source })?;
+            self.out.write_all(text.as_bytes())?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)
 }

@@ -124,9 +124,17 @@ async fn end(
     if workers(&**hub.manage()).await? == Some(0) {
         let _ = writeln!(io::stderr(), "note: no worker is connected to this store; it waits until one is");
     }
-    // The run that this start began: under a living one's id, the end of that one is not meant.
-    let ours = |record: &Record| record.status.is_ended() && record.start == launched.message;
-    let record = hub.client().raw().wait(id, timeout.unwrap_or(FOR_EVER), ours).await?;
+    // The run that this start began: under a living one's id, the end of that one is not meant. And what was new can only
+    // be another's because that other start has taken its place.
+    let new = matches!(launched.created, Created::New(_));
+    let told = |record: &Record| match record.start == launched.message {
+        true => record.status.is_ended(),
+        false => new,
+    };
+    let record = hub.client().raw().wait(id, timeout.unwrap_or(FOR_EVER), told).await?;
+    if record.start != launched.message {
+        return Err(Failure::Moved(id.clone()));
+    }
     conclude(id, &record, format)
 }
 

@@ -55,7 +55,8 @@ Example:
 pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
     on_store(&arguments.common, async |hub| {
         let out = BufWriter::new(io::stdout().lock());
-        let mut printer = Printer { out, format: arguments.common.output, widths: None, count: 0 };
+        let mut printer =
+            Printer { out, format: arguments.common.output, paint: Paint::stdout(), widths: None, count: 0 };
         let limit = (!arguments.all).then(|| usize::try_from(arguments.limit).unwrap_or(usize::MAX));
         let (stalled, entities) = (arguments.stalled, arguments.entities);
         let query = Query { stalled, entities, after: arguments.after, ..arguments.filter.query() };
@@ -108,6 +109,7 @@ async fn ask(hub: &Hub, query: &Query, given: Option<String>) -> Result<Page, Fa
 struct Printer<W: Write> {
     out: W,
     format: Format,
+    paint: Paint,
     /// Of the columns, once the first page has told them.
     widths: Option<[usize; 2]>,
     count: usize,
@@ -139,7 +141,7 @@ impl<W: Write> Printer<W> {
             Format::Table => {
                 let [id_width, name_width] = self.widths.unwrap_or_default();
                 let status = format!("{:<10}", status_name(record.status));
-                let status = Paint::stdout().status(record.status, record.trouble.is_some(), &status);
+                let status = self.paint.status(record.status, record.trouble.is_some(), &status);
                 let trouble = record.trouble.as_deref();
                 let trouble = trouble.map(|trouble| format!("{:?}: {}", trouble.kind, trouble.reason));
                 let line = format!(

@@ -1,6 +1,9 @@
 //! `dauer get` and `dauer history`, and that nobody has to read all of it.
 
-use crate::support::{dauer_unread, stderr};
+use dauer_proto::HistoryEvent;
+use dauer_proto::json::{HistoryDocument, event_from_value};
+
+use crate::support::{Folder, dauer_unread, snapshot, stderr};
 use crate::world::{IDS, Live, child, filled, json, steady, succeeds};
 
 /// The lines of `dauer get`, by their labels.
@@ -150,6 +153,35 @@ fn a_history_is_a_table() {
     assert_eq!(succeeds(&["history", "pending"], &folder), "", "it has none yet");
 }
 
+/// The events of an instance's current run, as they lie in the store.
+fn stored(folder: &Folder, id: &str) -> (String, Vec<HistoryEvent>) {
+    let snapshot = snapshot(folder);
+    let (_, dump) = snapshot.instances.iter().find(|(found, _)| found.as_str() == id).unwrap();
+    let events = dump.history.iter().flat_map(|stored| stored.batch.decode().unwrap());
+    (dump.record.execution.to_string(), events.collect())
+}
+
+#[test]
+fn a_history_in_json_is_the_whole_history() {
+    let folder = filled("history-json");
+    for id in ["done", "broken", "paused", "pending"] {
+        let (execution, events) = stored(&folder, id);
+        let text = succeeds(&["history", id, "-o", "json"], &folder);
+        let document = HistoryDocument::parse(&text).unwrap();
+        let expected = HistoryDocument { instance_id: id.into(), execution_id: execution.clone(), events };
+        assert_eq!(document, expected);
+        assert!(text.starts_with("{\n  \"dauer_history\": 1,\n  \"instanceId\": "), "{text}");
+
+        let lines = succeeds(&["history", id, "-o", "jsonl"], &folder);
+        let (head, lines) = lines.split_once('\n').unwrap();
+        let expected_head =
+            format!("{{\"dauer_history\":1,\"instanceId\":\"{id}\",\"executionId\":\"{execution}\"}}");
+        assert_eq!(head, expected_head);
+        let events: Vec<_> = lines.lines().map(|line| event_from_value(json(line)).unwrap()).collect();
+        assert_eq!(events, expected.events);
+    }
+}
+
 #[test]
 fn nobody_has_to_read_to_the_end() {
     let folder = filled("unread");
@@ -160,6 +192,8 @@ fn nobody_has_to_read_to_the_end() {
         &["get", "done"],
         &["get", "done", "-o", "json"],
         &["history", "done"],
+        &["history", "done", "-o", "json"],
+        &["history", "done", "-o", "jsonl"],
         &["raise", "event", "go", "--data", "1"],
         &["purge", "--older-than", "30d"],
         &["audit", "dauer.db"],

@@ -12,4 +12,5 @@ mod send;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 mod world;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dauer::{Record, Status};
 
-use crate::support::{Folder, dauer, dauer_with, stderr, stdout};
+use crate::support::{Folder, Running, SOON, dauer, dauer_with, stderr, stdout};
 use crate::world::{Live, fails, filled, json, record, steady, succeeds};
 
 /// Runs a command that waits for an instance: the exit code, the output, and what was said beside it.
@@ -43,6 +43,41 @@ fn an_orchestration_is_started_and_waited_for() {
         waits(&[&short[..3], &["f", "--input", "1", "--wait", "--timeout", "1ms"]].concat(), &folder);
     assert_eq!(code, Some(7));
     assert!(said.contains("note: no worker is connected to this store; it waits until one is\n"), "{said}");
+}
+
+#[test]
+fn an_instance_is_followed_through_its_runs_but_not_into_the_next_start() {
+    let folder = Folder::new("runs");
+    let live = Live::on(&folder);
+    let count = ["start", "count", "--id", "c", "--input", "3", "--wait"];
+    assert_eq!(waits(&count, &folder), (Some(0), "7\n".into(), "started c\n".into()));
+    let shown = json(&succeeds(&["get", "c", "-o", "json"], &folder));
+    assert_eq!((&shown["generation"], &shown["input"]), (&3.into(), &0.into()));
+    let shown = succeeds(&["get", "c"], &folder);
+    assert!(shown.contains("run            4, by continuing as new\n"), "{shown}");
+    // The last run's input is all that is left of them.
+    assert_eq!(waits(&["restart", "c", "--wait"], &folder).1, "7\n");
+
+    let running = Running::start(&["start", "event", "--id", "e", "--input", "1", "--wait"], &folder);
+    live.wait("e", |record| record.history_len > 1);
+    succeeds(&["terminate", "e"], &folder);
+    live.wait("e", |record| record.status == Status::Terminated);
+    let (status, said) = running.end();
+    assert_eq!((status.code(), said), (Some(6), Vec::new()));
+    live.stop();
+
+    // Nobody is at work: the second start replaces the first, which somebody waits for.
+    let running = Running::start(&["start", "event", "--id", "f", "--input", "1", "--wait"], &folder);
+    let deadline = std::time::Instant::now() + SOON;
+    while record(&folder, "f").is_none() {
+        assert!(std::time::Instant::now() < deadline, "it is not started");
+    }
+    succeeds(&["start", "hello", "--id", "f", "--input", "\"you\"", "--reuse-policy", "any"], &folder);
+    let live = Live::on(&folder);
+    live.wait("f", |record| &*record.queue.name == "hello");
+    let (status, said) = running.end();
+    assert_eq!((status.code(), said), (Some(4), Vec::new()));
+    live.stop();
 }
 
 #[test]

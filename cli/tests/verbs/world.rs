@@ -1,5 +1,6 @@
 //! A store with an instance in every state, and a worker for it.
 
+use std::ops::ControlFlow;
 use std::process::Output;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -25,6 +26,8 @@ const BROKEN: Orchestration<u32, u32> = Orchestration::new("broken");
 const EVENT: Orchestration<u32, u32> = Orchestration::new("event");
 const SLEEP: Orchestration<u32, u32> = Orchestration::new("sleep");
 const TASK: Orchestration<u32, u32> = Orchestration::new("task");
+/// Continues as new as often as its input says.
+const COUNT: Orchestration<u32, u32> = Orchestration::new("count");
 const PARENT: Orchestration<u32, u32> = Orchestration::new("parent");
 /// The worker has the name, but not the version.
 const UNKNOWN_VERSION: Orchestration<u32, u32> = EVENT.version("9");
@@ -53,6 +56,10 @@ async fn task(ctx: OrchestrationContext, n: u32) -> Result<u32> {
     Ok(ctx.call(NEVER, &n).await?)
 }
 
+async fn count(_: OrchestrationContext, n: u32) -> Result<ControlFlow<u32, u32>> {
+    Ok(if n == 0 { ControlFlow::Break(7) } else { ControlFlow::Continue(n - 1) })
+}
+
 async fn parent(ctx: OrchestrationContext, n: u32) -> Result<u32> {
     Ok(ctx.call_orchestration(EVENT, &n).await?)
 }
@@ -65,6 +72,7 @@ fn code(worker: WorkerBuilder) -> WorkerBuilder {
         .orchestration(EVENT, event)
         .orchestration(SLEEP, sleep)
         .orchestration(TASK, task)
+        .orchestration(COUNT, count)
         .orchestration(PARENT, parent)
         .activity(GREET, |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) })
         .options(HostOptions { retry_delay_min, retry_delay_max, ..HostOptions::default() })
