@@ -52,12 +52,13 @@ async fn show(hub: &Hub, id: &InstanceId, format: Format) -> Result<(), Failure>
     let waiting = waiting(&**hub.manage(), id, &record, (past.open, now())).await?;
     let input = past.started.and_then(|start| start.input);
     let out = &mut io::stdout().lock();
-    Ok(match format {
+    match format {
         Format::Table => view::write(out, (id, &record), input.as_deref(), waiting.as_ref())?,
         Format::Json | Format::Jsonl => {
             let instance = Instance::new(id, &record);
             let input = input.as_deref().and_then(embedded);
             write_json(out, format, &Versioned::new(Detailed { instance, input, waiting_for: waiting }))?;
         }
-    })
+    }
+    Ok(())
 }

@@ -37,7 +37,7 @@ impl Drop for Progress {
 }
 
 fn bar(what: &str, done: usize, total: usize) -> String {
-    let filled = if total == 0 { WIDTH } else { (done * WIDTH / total).min(WIDTH) };
+    let filled = (done * WIDTH).checked_div(total).unwrap_or(WIDTH).min(WIDTH);
     format!("{what} [{}{}] {done} of {total}", "#".repeat(filled), ".".repeat(WIDTH - filled))
 }
 

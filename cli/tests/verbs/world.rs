@@ -43,7 +43,9 @@ async fn broken(_: OrchestrationContext, _: u32) -> Result<u32> {
     Ok("no number".parse::<u32>()?)
 }
 
+/// Has done something before it waits, so that not all that its history asks for is open.
 async fn event(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+    ctx.call(GREET, &n.to_string()).await?;
     Ok(ctx.event(GO).await? + n)
 }
 
@@ -120,6 +122,9 @@ impl Live {
     }
 }
 
+/// Events of the orchestration `event` until its activity is answered; with one more it waits for the event.
+pub(crate) const SETTLED: u32 = 4;
+
 /// What each id of [`filled`] is there for, in the order in which they were created.
 pub(crate) const IDS: [&str; 12] = [
     "done", "broken", "event", "sleep", "task", "parent", "child", "paused", "killed", "stalled", "later",
@@ -128,14 +133,19 @@ pub(crate) const IDS: [&str; 12] = [
 
 /// A folder with a store at rest: an instance in every state, and nobody at work.
 pub(crate) fn filled(name: &str) -> Folder {
-    static FILE: OnceLock<Vec<u8>> = OnceLock::new();
-    let bytes = FILE.get_or_init(|| {
+    // The file, and its log: two connections that are closed at the same moment leave it to each other to empty it.
+    static FILES: OnceLock<[(&str, Option<Vec<u8>>); 2]> = OnceLock::new();
+    let files = FILES.get_or_init(|| {
         let folder = Folder::new(&format!("{name}-first"));
         fill(&folder);
-        std::fs::read(folder.file()).unwrap()
+        ["dauer.db", "dauer.db-wal"].map(|file| (file, std::fs::read(folder.0.join(file)).ok()))
     });
     let folder = Folder::new(name);
-    std::fs::write(folder.file(), bytes).unwrap();
+    for (file, bytes) in files {
+        if let Some(bytes) = bytes {
+            std::fs::write(folder.0.join(file), bytes).unwrap();
+        }
+    }
     folder
 }
 
@@ -156,7 +166,7 @@ fn fill(folder: &Folder) {
     live.wait("broken", ended);
     for (orchestration, id) in [(EVENT, "event"), (SLEEP, "sleep"), (TASK, "task"), (PARENT, "parent")] {
         start(orchestration, id);
-        live.wait(id, |record| record.history_len > 1);
+        live.wait(id, |record| record.history_len > if id == "event" { SETTLED } else { 1 });
     }
     live.runtime.block_on(child_begins(&client, &live.hub));
     for id in ["paused", "killed"] {
@@ -192,7 +202,7 @@ async fn child_begins(client: &Client, hub: &Hub) {
         }
     };
     let id = tokio::time::timeout(SOON, find).await.unwrap();
-    client.raw().wait(&id, SOON, |record| record.history_len > 1).await.unwrap();
+    client.raw().wait(&id, SOON, |record| record.history_len > SETTLED).await.unwrap();
 }
 
 /// The id of the child in a filled store.
