@@ -134,7 +134,8 @@ pub(crate) const IDS: [&str; 12] = [
 /// A folder with a store at rest: an instance in every state, and nobody at work.
 pub(crate) fn filled(name: &str) -> Folder {
     // The file, and its log: two connections that are closed at the same moment leave it to each other to empty it.
-    static FILES: OnceLock<[(&str, Option<Vec<u8>>); 2]> = OnceLock::new();
+    type Copied = (&'static str, Option<Vec<u8>>);
+    static FILES: OnceLock<[Copied; 2]> = OnceLock::new();
     let files = FILES.get_or_init(|| {
         let folder = Folder::new(&format!("{name}-first"));
         fill(&folder);
