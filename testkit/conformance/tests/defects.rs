@@ -160,8 +160,8 @@ fn every_mistake_and_every_rule_is_in_the_table() {
     assert!(unknown.is_empty(), "rules that do not exist: {unknown:?}");
 }
 
-/// A store that cannot write everything at once sends tasks first, which does no harm, and loses what it has not sent when
-/// it dies. The mistake must be that one: a commit without its tasks would be noticed too, and for another reason.
+/// A store that cannot write everything at once sends tasks first, which does no harm, and loses what it has not sent
+/// when it dies. The mistake must be that one: a commit without its tasks would be noticed too, for another reason.
 #[test]
 fn a_torn_commit_keeps_its_tasks_and_loses_the_rest() {
     let fixture = MemoryFixture::with(|store| store.with_defect(TornCheckpoint));
