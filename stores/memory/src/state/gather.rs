@@ -40,7 +40,6 @@ impl State {
                 match take(self, &queue, &item) {
                     Take::Full => return,
                     Take::Passed => position = Some(found),
-                    Take::Taken if starves => position = Some(found),
                     Take::Taken => {
                         index(self).mark_served(&queue);
                         queues.push_back((queue, Some(found)));
