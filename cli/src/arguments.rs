@@ -62,6 +62,12 @@ pub(crate) enum Verb {
     /// the input of its last run. The instance has no parent: nobody waits for its answer.
     #[command(after_long_help = verbs::RESTART_EXAMPLES)]
     Restart(verbs::Restart),
+    /// Let a failed instance go on: what failed is done again, what succeeded is not.
+    ///
+    /// Its failed children are rewound with it. What the code did after it had caught a failure is not undone: an orchestration
+    /// that failed by its own decision decides again, by the code of today. `restart` begins from the beginning instead.
+    #[command(after_long_help = verbs::REWIND_EXAMPLES)]
+    Rewind(verbs::Rewind),
     /// Remove ended instances for good.
     ///
     /// With conditions, they are only counted until --yes is given.
@@ -144,7 +150,7 @@ mod tests {
         let command = Arguments::command();
         let verbs: Vec<&Command> =
             command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
-        assert_eq!(verbs.len(), 14);
+        assert_eq!(verbs.len(), 15);
         for verb in verbs {
             let name = verb.get_name();
             let help = verb.clone().render_long_help().to_string();

@@ -50,6 +50,7 @@ impl Verb {
             Self::Suspend(arguments) => arguments.common.output,
             Self::Resume(arguments) => arguments.common.output,
             Self::Terminate(arguments) => arguments.common.output,
+            Self::Rewind(arguments) => arguments.common.output,
             Self::Restart(arguments) => arguments.common.output,
             Self::Purge(arguments) => arguments.common.output,
             Self::Audit { .. } | Self::Demo { .. } | Self::Bench(_) | Self::Completions { .. } => {
@@ -69,6 +70,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Suspend(arguments) => block_on(verbs::suspend(arguments)),
         Verb::Resume(arguments) => block_on(verbs::resume(arguments)),
         Verb::Terminate(arguments) => block_on(verbs::terminate(arguments)),
+        Verb::Rewind(arguments) => block_on(verbs::rewind(arguments)),
         Verb::Restart(arguments) => block_on(verbs::restart(arguments)),
         Verb::Purge(arguments) => block_on(verbs::purge(arguments)),
         Verb::Audit { store, journal } => block_on(audit::run(store, journal)),

@@ -8,7 +8,7 @@ use dauer_core::ids::InvalidName;
 use dauer_core::ledger::LedgerError;
 use dauer_core::model::BlobError;
 use dauer_core::send::InvalidRequest;
-use dauer_hub::ClientError;
+use dauer_hub::{ClientError, Unusable as Broken};
 use dauer_proto::json::JsonError;
 
 use super::Failure;
@@ -128,6 +128,11 @@ fn client(error: &ClientError) -> &'static str {
         ClientError::Refused(error) => refused(error),
         ClientError::Absent(_) => "hub::ClientError::Absent",
         ClientError::TimedOut(_) => "hub::ClientError::TimedOut",
+        ClientError::NotFailed { .. } => "hub::ClientError::NotFailed",
+        ClientError::NotBegun(_) => "hub::ClientError::NotBegun",
+        ClientError::History { source: Broken::Ledger(error), .. } => ledger(error),
+        ClientError::History { source: Broken::Stalled(_), .. } => "hub::Unusable::Stalled",
+        ClientError::History { source: Broken::NoStart, .. } => "hub::Unusable::NoStart",
         _ => UNKNOWN,
     }
 }

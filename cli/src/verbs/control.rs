@@ -65,6 +65,23 @@ pub(crate) struct Terminate {
     no_children: bool,
 }
 
+/// What `dauer rewind` is told.
+#[derive(Args)]
+pub(crate) struct Rewind {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// The instance that has failed.
+    id: String,
+    /// Why; it is recorded in the history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// The examples in the help.
+pub(crate) const REWIND_EXAMPLES: &str = "\
+Example:
+  dauer rewind order-7 --reason 'the bank is back'";
+
 /// The examples in the help.
 pub(crate) const RAISE_EXAMPLES: &str = "\
 Example:
@@ -85,6 +102,12 @@ pub(crate) const TERMINATE_EXAMPLES: &str = "\
 Example:
   dauer terminate order-7 --reason 'ordered twice'
   dauer terminate order-7 --no-children";
+
+/// An instance that was rewound, in JSON.
+#[derive(Serialize)]
+struct Rewound<'a> {
+    rewound: &'a str,
+}
 
 /// Something that was sent, in JSON.
 #[derive(Serialize)]
@@ -130,6 +153,18 @@ pub(crate) async fn terminate(arguments: Terminate) -> Result<ExitCode, Failure>
         Ok(hub.client().raw().terminate(id, output, recurse).await?)
     })
     .await
+}
+
+/// Rewinds a failed instance. Nothing is sent: it goes on as soon as a worker has it.
+pub(crate) async fn rewind(arguments: Rewind) -> Result<ExitCode, Failure> {
+    let (common, id) = (&arguments.common, InstanceId::new(arguments.id)?);
+    on_store(common, async |hub| Ok(hub.client().raw().rewind(&id, arguments.reason).await?)).await?;
+    let out = &mut io::stdout().lock();
+    match common.output {
+        Format::Table => writeln!(out, "{id} is rewound")?,
+        format => write_json(out, format, &Versioned::new(Rewound { rewound: id.as_str() }))?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Sends something to an instance that has not ended: to one that has, it would be lost without a word.

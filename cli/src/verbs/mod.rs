@@ -20,8 +20,8 @@ use crate::error::Failure;
 use crate::output::Common;
 
 pub(crate) use control::{
-    RAISE_EXAMPLES, RESUME_EXAMPLES, Raise, Resume, SUSPEND_EXAMPLES, Suspend, TERMINATE_EXAMPLES, Terminate,
-    raise, resume, suspend, terminate,
+    RAISE_EXAMPLES, RESUME_EXAMPLES, REWIND_EXAMPLES, Raise, Resume, Rewind, SUSPEND_EXAMPLES, Suspend,
+    TERMINATE_EXAMPLES, Terminate, raise, resume, rewind, suspend, terminate,
 };
 pub(crate) use get::{GET_EXAMPLES, Get, get};
 pub(crate) use history::{HISTORY_EXAMPLES, History, history};

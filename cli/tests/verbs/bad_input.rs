@@ -4,8 +4,17 @@ use crate::support::{Folder, dauer, dauer_with, stderr};
 use crate::world::{IDS, complaint, fails, filled, json, record};
 
 /// The verbs that take the id of an instance.
-const ON_INSTANCE: [&[&str]; 8] =
-    [&["get"], &["history"], &["raise"], &["suspend"], &["resume"], &["terminate"], &["restart"], &["purge"]];
+const ON_INSTANCE: [&[&str]; 9] = [
+    &["get"],
+    &["history"],
+    &["raise"],
+    &["suspend"],
+    &["resume"],
+    &["terminate"],
+    &["restart"],
+    &["rewind"],
+    &["purge"],
+];
 
 /// A verb on an instance of this id.
 fn on<'a>(verb: &[&'a str], id: &'a str) -> Vec<&'a str> {

@@ -3,7 +3,7 @@
 use crate::support::Folder;
 use crate::world::{fails, succeeds};
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "start",
     "get",
     "list",
@@ -13,6 +13,7 @@ const VERBS: [&str; 14] = [
     "resume",
     "terminate",
     "restart",
+    "rewind",
     "purge",
     "audit",
     "demo",

@@ -1,4 +1,4 @@
-//! `dauer restart`: the same once more.
+//! `dauer restart`: the same once more; `dauer rewind`: the failed part once more.
 
 use dauer::Status;
 
@@ -64,4 +64,25 @@ fn what_has_not_ended_is_not_restarted() {
     }
     let text = fails(&["restart", "pending", "--new-id"], &folder, 5);
     assert!(text.contains("has not begun, so that its input is not recorded yet"), "{text}");
+}
+
+#[test]
+fn a_failed_instance_is_rewound_and_fails_again_by_the_same_code() {
+    let folder = filled("rewind");
+    let before = record(&folder, "broken").unwrap();
+    assert_eq!(succeeds(&["rewind", "broken", "--reason", "try"], &folder), "broken is rewound\n");
+    let rewound = record(&folder, "broken").unwrap();
+    assert_eq!((rewound.status, rewound.failure.clone()), (Status::Running, None));
+    assert_ne!(rewound.execution, before.execution);
+    let text = fails(&["rewind", "broken"], &folder, 5);
+    assert!(text.contains("is Running, which does not allow a rewind"), "{text}");
+    let live = Live::on(&folder);
+    let again = live.wait("broken", |record| record.status.is_ended());
+    assert_eq!((again.status, again.failure), (Status::Failed, before.failure));
+    live.stop();
+    let told = json(&succeeds(&["rewind", "broken", "-o", "json"], &folder));
+    assert_eq!((told["dauer"].as_i64(), told["rewound"].as_str()), (Some(1), Some("broken")));
+    for id in ["done", "event", "killed", "pending"] {
+        fails(&["rewind", id], &folder, 5);
+    }
 }

@@ -34,7 +34,13 @@ pub(crate) struct Shared {
     pub(crate) lives: Arc<Lives>,
     pub(crate) limits: StoreLimits,
     pub(crate) faults: Arc<Faults>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Option<Threads>>,
+}
+
+/// The two threads of a handle, until it is closed.
+struct Threads {
+    writer: JoinHandle<()>,
+    reader: JoinHandle<()>,
 }
 
 impl SqliteStore {
@@ -93,11 +99,11 @@ impl SqliteStore {
             let named = std::thread::Builder::new().name(name.to_owned());
             named.spawn(work).map_err(|source| OpenError::Io { path: path.into(), source })
         };
-        let threads = vec![
-            spawn("dauer-sqlite-w", Box::new(move || writes.run()))?,
-            spawn("dauer-sqlite-r", Box::new(move || reading.run()))?,
-        ];
-        let threads = Mutex::new(threads);
+        let threads = Threads {
+            writer: spawn("dauer-sqlite-w", Box::new(move || writes.run()))?,
+            reader: spawn("dauer-sqlite-r", Box::new(move || reading.run()))?,
+        };
+        let threads = Mutex::new(Some(threads));
         let shared = Shared { writer, reader, listeners, undelivered, tally, lives, limits, faults, threads };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -122,15 +128,15 @@ impl SqliteStore {
     /// Finishes what waits, closes the file and waits until that is done. What is called afterwards is refused as not
     /// executed. Without it, the same happens beside the caller when everything of this handle has been dropped.
     pub fn close(&self) {
-        // A thread that is gone already needs no telling.
-        let _ = self.shared.writer.send(Order::Close);
+        let threads = self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Threads { reader, writer }) = threads else { return };
+        // One after the other, the writer last: the last connection that closes empties the log into the file, and two that
+        // close at the same moment leave it to each other. A thread that is gone already needs no telling, and one that
+        // panicked has told so itself.
         let _ = self.shared.reader.send(None);
-        let threads =
-            std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // A thread that panicked has told so itself.
-            let _ = thread.join();
-        }
+        let _ = reader.join();
+        let _ = self.shared.writer.send(Order::Close);
+        let _ = writer.join();
     }
 }
 

@@ -98,7 +98,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testhub", &["dauer-core", "dauer-proto", "dauer-replay"]),
-    ("cli", &["dauer", "dauer-audit", "dauer-core", "dauer-hub", "dauer-proto", "dauer-sqlite", "dauer-store"]),
+    (
+        "cli",
+        &["dauer", "dauer-audit", "dauer-core", "dauer-hub", "dauer-proto", "dauer-sqlite", "dauer-store"],
+    ),
     ("bench", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/conformance", &["dauer-core", "dauer-proto", "dauer-store"]),
