@@ -4,7 +4,7 @@ use dauer_store::{Control, Epoch, ExecutionId, Revision};
 
 use crate::run::open;
 use crate::session::GiveBack;
-use crate::world::PAST_LEASE;
+use crate::world::{PAST_LEASE, World};
 use crate::{Fixture, Step};
 
 /// A commit or amendment for another run of the instance is refused; the commit for the claimed run passes.
@@ -72,6 +72,17 @@ pub async fn r02c_commit_compares_the_epoch(fixture: &dyn Fixture) {
     w.check(after.fence.epoch > between.fence.epoch, "a takeover raises the epoch");
     w.fenced(second.try_commit(Step::of(&between)).await, "the commit of a host that was taken for dead");
     third.commit(Step::of(&after)).await;
+    a_task_that_is_taken_over_has_a_new_epoch(&w).await;
+}
+
+/// A task changes hands like a turn: otherwise a host that loses it and gets it back could answer the second lease by
+/// what it did for the first.
+async fn a_task_that_is_taken_over_has_a_new_epoch(w: &World<'_>) {
+    w.running_with_task("paid").await;
+    let before = w.session().await.task().await;
+    w.advance(PAST_LEASE).await;
+    let after = w.session().await.task().await;
+    w.check(after.fence.epoch > before.fence.epoch, "a takeover raises the epoch of a task, too");
 }
 
 /// An amendment passes whatever the epoch, raises it, and leaves the instance free.
