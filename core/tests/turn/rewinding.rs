@@ -1,6 +1,7 @@
 //! Rewind (behaviour 54): what failed is done again, what succeeded is not, and children come along.
 
 use dauer_core::model::{Class, Fate, Hold, Status};
+use dauer_proto::EventType;
 use dauer_proto::failure::failure;
 
 use crate::support::make::*;
@@ -24,6 +25,9 @@ fn tasks(step: &Step) -> Vec<&str> {
 #[test]
 fn behaviour_54_what_failed_is_done_again_and_what_succeeded_is_not() {
     let mut run = failed_run();
+    // What some SDKs give with a failure, and keep for the next turn.
+    run.record.output = Some("\"half\"".to_owned().into());
+    run.record.trace = run.record.failure.clone();
     let old = run.record.clone();
     let step = run.at(5_000).rewind("the carrier is back").unwrap();
     step.is("OrchestratorStarted @1000
@@ -37,9 +41,16 @@ fn behaviour_54_what_failed_is_done_again_and_what_succeeded_is_not() {
          task ship #1
          first ExecutionRewound
          = Running");
+    let prologue = step.prologue()[0].event.event().unwrap();
+    let Some(EventType::ExecutionRewound(rewound)) = prologue.event_type else { panic!("{prologue:?}") };
+    assert_eq!(rewound.reason.as_deref(), Some("the carrier is back"));
+    assert_eq!(run.events().last().unwrap().timestamp, Some(dauer_proto::time::from_millis(5_000)));
     assert_ne!(run.record.execution, old.execution, "answers to the old run are dropped");
     assert_eq!((run.record.generation, run.record.start), (old.generation + 1, old.start));
-    assert_eq!((run.record.output.clone(), run.record.failure.clone()), (None, None));
+    assert_eq!(
+        (run.record.output.clone(), run.record.failure.clone(), run.record.trace.clone()),
+        (None, None, None)
+    );
     let step = run.turn([]);
     assert_eq!(step.new_events(), ["OrchestratorStarted @5000"], "so that the code is run");
     run.at(6_000).complete(1, "shipped").turn([completed(2, "done")]).is("OrchestratorStarted @6000
@@ -150,6 +161,26 @@ fn a_suspension_that_was_in_force_at_the_end_is_over() {
     assert_eq!(text.matches("ExecutionResumed").count(), 1, "{text}");
     run.turn([completed(1, "done")]);
     assert_eq!(run.record.status, Status::Completed);
+}
+
+/// An entity remembers what it was asked, so that the same request again is answered as before; the answer goes to the new
+/// run, which has another execution.
+#[test]
+fn open_entity_calls_and_lock_requests_are_sent_again() {
+    let mut run = Run::start("order", None);
+    let first =
+        run.turn([call(0, "@counter@a", "get", "r-1"), lock(1, "s", &["@counter@b"]), task(2, "pay")]).sent();
+    run.fail_task(2, failure("Down", "")).turn([failed(3, failure("Down", ""))]);
+    let again = run.rewind("").unwrap().sent();
+    let to = |sent: &[dauer_core::model::Message]| sent.iter().map(|m| m.to.to_string()).collect::<Vec<_>>();
+    assert_eq!(to(&again), ["@counter@a", "@counter@b"]);
+    assert_eq!(to(&again), to(&first));
+    assert_ne!(again[0].id, first[0].id);
+    let asked = again[0].event.event().unwrap();
+    assert_eq!(asked.event_id, dauer_proto::event::NO_ACTION, "as the first time");
+    let Some(EventType::EntityOperationCalled(asked)) = asked.event_type else { panic!("{asked:?}") };
+    assert_eq!(asked.request_id, "r-1");
+    assert_eq!(asked.parent_execution_id, Some(run.record.execution.to_string()));
 }
 
 #[test]
