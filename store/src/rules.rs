@@ -153,7 +153,8 @@
 //!
 //! One clock per store judges sessions and due times, is told with every claim and commit, and is what records and
 //! histories are stamped with. It never goes backwards. The time a run ended stays, whatever is committed to it later,
-//! and so does the time of creation, when a commit of the same start names none.
+//! and so does the time of creation, when a commit of the same start names none, or one of another start names it: a run
+//! that goes on as the child of a rewound parent.
 //! Stores take time, chance and concurrency from [`crate::Env`] alone.
 //!
 //! *Checked by* `r15a_the_stores_clock_goes_on`.

@@ -138,9 +138,10 @@ impl Scope<'_, '_> {
         let begun = record.start != old.start;
         let unset = record.times.created == Times::default().created;
         record.times.created = match (begun, unset) {
-            (true, _) => now,
+            // Another start begins another run, unless the commit says that it goes on: a child whose parent was rewound.
+            (true, _) if record.times.created != old.times.created => now,
             (false, true) => old.times.created,
-            (false, false) => record.times.created,
+            _ => record.times.created,
         };
         record.times.updated = now;
         // A commit to a run that had ended does not move its end.

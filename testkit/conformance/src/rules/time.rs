@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dauer_store::{Status, Times};
+use dauer_store::{MessageId, Status, Times};
 
 use crate::run::open;
 use crate::{Fixture, Step};
@@ -42,4 +42,14 @@ pub async fn r15a_the_stores_clock_goes_on(fixture: &dyn Fixture) {
     let stored = w.snapshot().await;
     let created = stored.instance("order").map(|order| order.record.times.created);
     w.same(&created, &Some(times.created), "a commit that names no time of creation does not move it");
+
+    let adopted = Step::of(&Step::after(&Step::after(&Step::after(&turn)))).ended(Status::Completed);
+    let adopted = adopted.record(|record| {
+        record.start = MessageId([7; 16]);
+        record.times = times.clone();
+    });
+    w.ok(w.manage().amend(adopted.into()).await, "amend");
+    let stored = w.snapshot().await;
+    let created = stored.instance("order").map(|order| order.record.times.created);
+    w.same(&created, &Some(times.created), "a run that goes on under another start was created when it was");
 }
