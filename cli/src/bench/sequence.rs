@@ -1,5 +1,6 @@
 //! `dauer bench sequence`: many orchestrations, each with a few activities one after the other.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -48,15 +49,14 @@ enum Ids {
     Random,
 }
 
-/// The tag that says whose order it is; the other tag is the same for all.
-pub(super) const CUSTOMER: &str = "customer";
-
 /// So many customers: some share a tag, and most do not.
 const CUSTOMERS: u64 = 100;
 
-/// Whose order it is.
-pub(super) fn customer(number: u64) -> String {
-    (number % CUSTOMERS).to_string()
+/// The tags of an orchestration: whose order it is, and one that is the same for all.
+pub(super) type Tags = [(&'static str, String); 2];
+
+fn tags(number: u64) -> Tags {
+    [("customer", (number % CUSTOMERS).to_string()), ("region", "north".to_owned())]
 }
 
 /// A number that looks like chance, and is another for every number.
@@ -87,8 +87,16 @@ impl Arguments {
 
     /// Starts one, with two tags.
     async fn start(&self, client: Client, number: u64) -> Result<Handle<Value>, Error> {
-        let call = client.start(SEQUENCE, &self.input(number)).id(self.id(number));
-        Ok(call.tag(CUSTOMER, customer(number)).tag("region", "north").await?)
+        let mut call = client.start(SEQUENCE, &self.input(number)).id(self.id(number));
+        for (name, value) in tags(number) {
+            call = call.tag(name, value);
+        }
+        Ok(call.await?)
+    }
+
+    /// The tags of all, by id.
+    fn tags(&self) -> BTreeMap<String, Tags> {
+        (0..self.orchestrations).map(|number| (self.id(number), tags(number))).collect()
     }
 
     /// Starts one, waits for its output and checks it.
@@ -197,7 +205,7 @@ async fn measure(
     if let (Some(file), Some(sample), Some(commits), Some(store)) =
         (file, sample, run.commits, run.comparison)
     {
-        let (spent, effort) = bare(place, sample, (&file, commits)).await?;
+        let (spent, effort) = bare(arguments, place, sample, (&file, commits)).await?;
         let rate = ratio(count(arguments.orchestrations), spent.seconds);
         run.limit_per_second = Some(rounded(rate, 0));
         run.limit_cpu_seconds = Some(rounded(spent.processor_seconds, 3));
@@ -263,11 +271,12 @@ pub(super) async fn audit(hub: &Hub) -> Result<u64, Error> {
 
 /// The limit of a run whose store is closed: what it did, done once more by a bare loop.
 async fn bare(
+    arguments: &Arguments,
     place: &Place,
     sample: &Sample,
     (run, commits): (&Path, u64),
 ) -> Result<(Spent, Effort), Error> {
-    let schedule = Schedule::read(run, commits)?;
+    let schedule = Schedule::read(run, commits, arguments.tags())?;
     // The store makes its tables and goes.
     dauer::open(&place.file_url("limit.db"))?.close().await;
     limit::write(&place.scratch().join("limit.db"), sample, &schedule)

@@ -141,6 +141,8 @@ defects! {
     MemoryOff,
     /// A new run forgets which messages were applied.
     MemoryClearedByReplace,
+    /// A start in whose place another one stands is forgotten.
+    ReplacedStartForgotten,
     /// After a refused element the rest of a batch is not executed.
     BatchStopsAtFirstRefusal,
     /// A later message postpones an instance that was ready.

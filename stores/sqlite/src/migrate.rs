@@ -72,6 +72,7 @@ pub(crate) fn migrate(file: &Transaction<'_>, format: Older) -> Result<(), Migra
     match format {
         Older::Format1 => from_format_1(file),
         Older::Format2 => from_format_2(file),
+        Older::Format3 => from_format_3(file),
     }
 }
 
@@ -80,11 +81,21 @@ pub(crate) fn migrate(file: &Transaction<'_>, format: Older) -> Result<(), Migra
 pub(crate) enum Older {
     Format1,
     Format2,
+    Format3,
 }
 
 /// Format 3 has tasks in the rows of their instances, where there were none yet.
 fn from_format_2(file: &Transaction<'_>) -> Result<(), MigrateError> {
     file.execute_batch("ALTER TABLE instances ADD COLUMN taken BLOB")?;
+    from_format_3(file)
+}
+
+/// In format 4 the index of tags may be behind, and says how far it goes; until now it had all.
+fn from_format_3(file: &Transaction<'_>) -> Result<(), MigrateError> {
+    file.execute_batch(
+        "ALTER TABLE meta ADD COLUMN tagged INTEGER NOT NULL DEFAULT 0;
+         UPDATE meta SET tagged = (SELECT ifnull(max(key), 0) FROM instances)",
+    )?;
     file.execute("UPDATE meta SET format = ?1, generation = ?2", (FORMAT, GENERATION))?;
     file.pragma_update(None, "user_version", FORMAT)?;
     Ok(())
@@ -102,7 +113,8 @@ fn from_format_1(file: &Transaction<'_>) -> Result<(), MigrateError> {
     file.execute_batch(COPY)?;
     each(file, "SELECT * FROM old_instances", instance)?;
     each(file, "SELECT key, body FROM old_tasks", task)?;
-    file.execute("INSERT INTO meta SELECT 1, ?1, ?2, latest FROM old_meta", (FORMAT, GENERATION))?;
+    file.execute(
+        "INSERT INTO meta SELECT 1, ?1, ?2, latest, (SELECT ifnull(max(key), 0) FROM instances) FROM old_meta", (FORMAT, GENERATION))?;
     for table in TABLES_1 {
         file.execute_batch(&format!("DROP TABLE old_{table}"))?;
     }

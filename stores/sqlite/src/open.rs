@@ -216,6 +216,7 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
     match format {
         1 => return Ok(Content::Older(Older::Format1)),
         2 => return Ok(Content::Older(Older::Format2)),
+        3 => return Ok(Content::Older(Older::Format3)),
         format if format != i64::from(FORMAT) => return Err(newer(format)),
         _ => {}
     }
@@ -242,7 +243,7 @@ fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
         Content::Nothing => {
             transaction.execute_batch(TABLES).map_err(failed)?;
             transaction
-                .execute("INSERT INTO meta VALUES (1, ?1, ?2, 0)", (FORMAT, GENERATION))
+                .execute("INSERT INTO meta VALUES (1, ?1, ?2, 0, 0)", (FORMAT, GENERATION))
                 .map_err(failed)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
             transaction.pragma_update(None, "user_version", FORMAT).map_err(failed)?;

@@ -34,6 +34,9 @@ pub struct Options {
     pub limits: StoreLimits,
     /// What is held in memory of what the file has.
     pub memory: Memory,
+    /// How many instances the index of tags may be behind. A query by tag reads so many rows beyond those it finds, which
+    /// takes a millisecond or two with the default; a start writes so much less.
+    pub tags_behind: usize,
 }
 
 /// How much of the file is held in memory, so that it need not be read again.
@@ -64,6 +67,8 @@ impl Default for Options {
                 delay: limits::TIMER_MAX,
             },
             memory: Memory::default(),
+            // An instance of a hundred customers then writes a tenth of a page.
+            tags_behind: 1_024,
         }
     }
 }

@@ -6,10 +6,10 @@
 //! in `details`, and the history is only ever appended to.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 3;
+pub(crate) const GENERATION: i64 = 4;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -20,7 +20,8 @@ CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     format INTEGER NOT NULL,
     generation INTEGER NOT NULL,
-    latest INTEGER NOT NULL
+    latest INTEGER NOT NULL,
+    tagged INTEGER NOT NULL -- up to this key the tags of all instances are in their index, and of no other
 );
 CREATE TABLE hubs (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, pristine INTEGER NOT NULL);
 CREATE TABLE hosts (key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);

@@ -66,7 +66,7 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, options: Options, faults: Arc<Faults>) -> Result<Self, OpenError> {
-        let Options { durability, clock, limits, memory } = options;
+        let Options { durability, clock, limits, memory, tags_behind } = options;
         let gate = prepare(path, durability)?;
         let (listeners, undelivered) = (Arc::<Listeners>::default(), Arc::<Undelivered>::default());
         let lives = Arc::new(Lives::new(path));
@@ -82,7 +82,7 @@ impl SqliteStore {
             gate,
             clock: Arc::clone(&clock),
             limits: limits.clone(),
-            group: Group::new(Arc::clone(&undelivered), Arc::clone(&lives), memory),
+            group: Group::new(Arc::clone(&undelivered), Arc::clone(&lives), (memory, tags_behind)),
             tally: Arc::clone(&tally),
             listeners: Arc::clone(&listeners),
             orders,

@@ -12,8 +12,8 @@ use dauer_memory::MemoryStore;
 use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{
     Checkpoint, ClaimedTurn, Class, Committed, Completion, Control, Fence, Hold, HubName, Item, Manage,
-    Message, Purge, Query, Record, Release, SessionId, Status, Task, TaskLease, Then, Timestamp, Trouble,
-    TroubleKind, Work,
+    Message, Purge, Query, Record, Release, SessionId, Status, Tags, Task, TaskLease, Then, Timestamp,
+    Trouble, TroubleKind, Work,
 };
 use support::build::{event, host, instance, message, start, step, task, want};
 use support::{Folder, clock, everything, options, run};
@@ -60,6 +60,7 @@ struct Both {
     committed: usize,
     fused: usize,
     amended: usize,
+    tagged: usize,
 }
 
 /// Whether both answered the same, in any order; causes are the store's own.
@@ -97,6 +98,17 @@ impl Both {
         let memory = self.memory.attach(host.clone()).await.unwrap();
         let sqlite = self.sqlite.attach(host.clone()).await.unwrap();
         self.sessions.push(Pair { id: host.session, memory, sqlite, turns: vec![], tasks: vec![] });
+    }
+
+    /// None, one or two of a few.
+    fn some_tags(&mut self) -> Tags {
+        let (zone, size) =
+            (["north", "south"][self.random.below(2) as usize].to_owned(), self.random.below(3));
+        match self.random.below(4) {
+            0 => Tags::new(),
+            1 => [("zone".to_owned(), zone), ("size".to_owned(), size.to_string())].into(),
+            _ => [("zone".to_owned(), zone)].into(),
+        }
     }
 
     fn some_message(&mut self) -> Message {
@@ -157,7 +169,10 @@ impl Both {
     async fn client_call(&mut self, kind: u64) {
         match kind {
             0 => {
-                let create = start(&format!("order{}", self.random.below(12)));
+                let mut create = start(&format!("order{}", self.random.below(12)));
+                if let Class::Start(start) = &mut create.start.class {
+                    start.record.tags = self.some_tags();
+                }
                 let memory = self.memory.create(vec![create.clone()]).await;
                 same("create", memory, self.sqlite.create(vec![create]).await);
             }
@@ -167,7 +182,8 @@ impl Both {
                 same("send", memory, self.sqlite.send(batch).await);
             }
             4 => {
-                let purge = Purge::Matching { query: Query::default(), budget: 1 };
+                let tags = self.some_tags();
+                let purge = Purge::Matching { query: Query { tags, ..Query::default() }, budget: 1 };
                 let memory = self.memory.purge(purge.clone()).await;
                 same("purge", vec![memory], vec![self.sqlite.purge(purge).await]);
             }
@@ -195,8 +211,10 @@ impl Both {
             }
             _ => {
                 same("scale", vec![self.memory.scale().await], vec![self.sqlite.scale().await]);
-                let query = Query { tags: Default::default(), ..Query::default() };
+                let query = Query { tags: self.some_tags(), page: 3, ..Query::default() };
                 let memory = self.memory.query(query.clone()).await;
+                let found = memory.as_ref().map_or(0, |page| page.records.len());
+                self.tagged += if query.tags.is_empty() { 0 } else { found };
                 same("query", vec![memory], vec![self.sqlite.query(query).await]);
             }
         }
@@ -279,8 +297,9 @@ fn memory_held(seed: u64) -> Memory {
     }
 }
 
-/// Answers how many turns were committed, with how many results, and how many were changed from outside.
-async fn random_calls(seed: u64, folder: &Folder) -> [usize; 3] {
+/// Answers how many turns were committed, with how many results, how many were changed from outside, and how many
+/// were found by their tags.
+async fn random_calls(seed: u64, folder: &Folder) -> [usize; 4] {
     let clock = clock();
     let memory_held = memory_held(seed);
     let sqlite =
@@ -298,6 +317,7 @@ async fn random_calls(seed: u64, folder: &Folder) -> [usize; 3] {
         committed: 0,
         fused: 0,
         amended: 0,
+        tagged: 0,
     };
     for _ in 0..3 {
         both.attach().await;
@@ -319,7 +339,7 @@ async fn random_calls(seed: u64, folder: &Folder) -> [usize; 3] {
         }
         both.compare().await;
     }
-    [both.committed, both.fused, both.amended]
+    [both.committed, both.fused, both.amended, both.tagged]
 }
 
 #[test]

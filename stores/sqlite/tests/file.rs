@@ -43,7 +43,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(3)");
+    assert_eq!(pragma("user_version"), "Integer(4)");
 }
 
 #[test]
@@ -249,12 +249,12 @@ fn opening_a_file_again_leaves_the_locks_of_those_who_have_it_open() {
     let folder = Folder::new();
     let first = open(&folder);
     run(first.hub(hub()).create(vec![start("one")])).remove(0).unwrap();
-    let before = locks(&folder);
-    assert!(before > 0, "whoever has the file open shows it by a lock");
+    assert!(locks(&folder) > 0, "whoever has the file open shows it by a lock");
     // A path that fails late: all that opening does before that is done.
     database(&folder).pragma_update(None, "user_version", 9).unwrap();
     assert!(SqliteStore::open(folder.file(), Options::default()).is_err());
-    assert_eq!(locks(&folder), before);
+    // A process that closes a file once loses all its locks on it. How many there are changes from moment to moment.
+    assert!(locks(&folder) > 0, "it still shows it");
 }
 
 #[test]

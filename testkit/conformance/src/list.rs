@@ -86,6 +86,7 @@ macro_rules! each_rule {
                 r10a_a_task_is_completed_once
                 r10b_only_the_holder_completes_a_task
                 r10c_a_consumed_message_is_remembered
+                r10d_a_start_that_gave_way_is_remembered
             }
             11 batches {
                 r11a_each_item_of_a_batch_is_judged_alone

@@ -69,6 +69,7 @@ const EXPECTED: &[(Defect, &str)] = &[
     (StaleTaskEpochAccepted, "r10b_only_the_holder_completes_a_task"),
     (MemoryOff, "r10c_a_consumed_message_is_remembered"),
     (MemoryClearedByReplace, "r10c_a_consumed_message_is_remembered"),
+    (ReplacedStartForgotten, "r10d_a_start_that_gave_way_is_remembered"),
     (BatchStopsAtFirstRefusal, "r11a_each_item_of_a_batch_is_judged_alone"),
     (ReadyPostponed, "r11b_a_later_message_postpones_nothing"),
     (QueueFilterIgnored, "r12a_a_claim_filters_by_queue"),

@@ -19,7 +19,7 @@ use crate::env::SimEnv;
 use crate::faults::Plan;
 use crate::interpret::{Input, MODERN, PROGRAM};
 use crate::kinds::Kind;
-use crate::program::{Demand, EVENT_NAMES, parent_of};
+use crate::program::{Demand, EVENT_NAMES, family_of, parent_of};
 use crate::random::Random;
 use crate::unpoisoned;
 
@@ -35,6 +35,8 @@ pub(crate) struct Clients {
     /// How each case ended, as its client saw it.
     pub(crate) ended: Mutex<BTreeMap<InstanceId, Record>>,
     pub(crate) purged: Mutex<BTreeSet<InstanceId>>,
+    /// Cases that a client rewinds, or has rewound: they, and what they have started, may run again after an end.
+    pub(crate) rewound: Mutex<BTreeSet<InstanceId>>,
     pub(crate) violations: Mutex<Vec<String>>,
     pub(crate) seed: u64,
 }
@@ -66,6 +68,12 @@ impl Clients {
 
     pub(crate) fn complain(&self, text: String) {
         unpoisoned(&self.violations).push(text);
+    }
+
+    /// Whether an instance belongs to a case that a client rewinds: its children are rewound with it.
+    pub(crate) fn may_run_again(&self, id: &InstanceId) -> bool {
+        let family = family_of(id);
+        unpoisoned(&self.rewound).iter().any(|case| case.as_str() == family)
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -212,6 +220,7 @@ impl Clients {
         if !unpoisoned(&self.ended).get(&case.id).is_some_and(failed) {
             return false;
         }
+        unpoisoned(&self.rewound).insert(case.id.clone());
         loop {
             match self.client().rewind(&case.id, Some("tried again".into())).await {
                 Ok(()) => return true,

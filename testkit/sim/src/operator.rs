@@ -85,12 +85,12 @@ impl Operator {
         }
     }
 
-    /// What is listed as ended has ended, or is gone.
+    /// What is listed as ended has ended, or is gone, or a client has rewound it meanwhile.
     async fn list(&self) {
         let Ok(page) = self.hub().list(List { page: PAGE, ..List::default() }).await else { return };
         let Ok(found) = self.hub().get(page.ids).await else { return };
         for (fence, record) in found.into_iter().flatten() {
-            if !record.status.is_ended() {
+            if !record.status.is_ended() && !self.clients.may_run_again(&fence.instance) {
                 self.clients
                     .complain(format!("{} is listed as ended and is {:?}", fence.instance, record.status));
             }

@@ -113,6 +113,11 @@ pub(crate) fn child_id(parent: &InstanceId, round: u32, step: usize, child: usiz
     InstanceId::new(format!("{parent}.{round}.{step}.{child}")).ok()
 }
 
+/// The id of the case that an instance belongs to: its own, or that of the first of its parents.
+pub(crate) fn family_of(id: &InstanceId) -> &str {
+    id.as_str().split('.').next().unwrap_or_default()
+}
+
 /// Whose child an instance is, and of which round.
 pub(crate) fn parent_of(child: &InstanceId) -> Option<(InstanceId, u32)> {
     let mut parts = child.as_str().rsplitn(4, '.').skip(2);

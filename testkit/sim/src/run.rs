@@ -162,6 +162,7 @@ impl World {
             journal: Default::default(),
             ended: Default::default(),
             purged: Default::default(),
+            rewound: Default::default(),
             violations: Default::default(),
             seed,
         });

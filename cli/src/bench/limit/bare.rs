@@ -10,6 +10,7 @@ use super::compare::Effort;
 use super::plan::{Parameter, STAMP, Statement, plan};
 use super::sample::{Sample, unknown, unusable};
 use super::schedule::Schedule;
+use super::tags::IndexOfTags;
 use crate::bench::process::{Meter, Spent};
 use crate::bench::{Error, sequence};
 
@@ -26,6 +27,7 @@ pub(crate) fn write(file: &Path, sample: &Sample, schedule: &Schedule) -> Result
     let mut counted = dauer_store::Effort::default();
     let (mut begin, mut commit) = (db.prepare("BEGIN IMMEDIATE")?, db.prepare("COMMIT")?);
     let mut stamp = db.prepare(STAMP)?;
+    let mut tags = IndexOfTags::new(&db)?;
     let meter = Meter::start();
     for batch in &schedule.batches {
         begin.execute([])?;
@@ -38,6 +40,9 @@ pub(crate) fn write(file: &Path, sample: &Sample, schedule: &Schedule) -> Result
                 counted.statements += 1;
             }
         }
+        let written = tags.catch_up(&db, (schedule, &instances.created), batch)?;
+        counted.rows += written;
+        counted.statements += written;
         counted.rows += stamp.execute([now])? as u64;
         counted.statements += 1;
         commit.execute([])?;
@@ -133,7 +138,6 @@ impl ToSql for Bound<'_> {
             Parameter::Last => self.of.last[place].into(),
             Parameter::Now => self.now.into(),
             Parameter::Created => self.of.created[place].into(),
-            Parameter::Customer => ToSqlOutput::Borrowed(schedule.customers[place].as_str().into()),
             Parameter::Token { phase, bytes } => {
                 let token = token(place, *phase).to_be_bytes();
                 token.into_iter().cycle().take(*bytes).collect::<Vec<u8>>().into()

@@ -47,7 +47,6 @@ const END: &[&str] = &["holder", "place", "offered", "queue", "created", "comple
 /// A client's start.
 const START: &[Write] = &[
     Write::Insert("instances", Stage::Started),
-    Write::Insert("tags", Stage::Started),
     Write::Insert("details", Stage::Started),
     Write::Insert("inbox", Stage::Started),
 ];
@@ -85,8 +84,6 @@ pub(super) enum Parameter {
     Now,
     /// When the instance was started.
     Created,
-    /// The value of the tag that differs between instances.
-    Customer,
     /// So many bytes that look like chance, and that nobody else has.
     Token { phase: usize, bytes: usize },
 }
@@ -140,11 +137,9 @@ fn statements(sample: &Sample, phase: usize, write: &Write) -> Result<Vec<Statem
 /// Inserts a row like the sampled one. Its own key is left to SQLite, but for instances, which the others point at.
 fn insert(table: &str, row: &Row, phase: usize) -> Statement {
     let columns: Vec<_> = row.iter().filter(|(name, _)| table == "instances" || *name != "key").collect();
-    let customer = row.get("name") == Some(&Cell::Text(crate::bench::sequence::CUSTOMER.to_owned()));
     let parameters = columns.iter().map(|(name, cell)| match name.as_str() {
         "key" | "instance" => Parameter::Key,
         "id" => Parameter::Id,
-        "value" if table == "tags" && customer => Parameter::Customer,
         name => parameter(name, cell, phase),
     });
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
@@ -216,13 +211,5 @@ mod tests {
         assert_eq!(statement.parameters[2], Parameter::Fixed(Cell::Null));
         assert_eq!(statement.parameters[3], Parameter::Created);
         assert!(update(&instance, &["gone"]).unwrap_err().to_string().contains("gone"));
-    }
-
-    #[test]
-    fn only_the_tag_that_differs_is_made_anew() {
-        let tag = |name: &str| row(&[("name", Cell::Text(name.into())), ("value", Cell::Text("7".into()))]);
-        let value = |name: &str| insert("tags", &tag(name), 0).parameters[1].clone();
-        assert_eq!(value(crate::bench::sequence::CUSTOMER), Parameter::Customer);
-        assert_eq!(value("region"), Parameter::Fixed(Cell::Text("7".into())));
     }
 }

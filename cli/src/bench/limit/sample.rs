@@ -46,7 +46,7 @@ impl Sample {
         let mut sample = Self { rows: BTreeMap::new(), history: Vec::new() };
         let handle = begin(hub.client()).await?;
         let db = dauer_sqlite::bare::connect(file).map_err(unusable)?;
-        sample.read(&db, Stage::Started, &["instances", "inbox", "tags", "details"])?;
+        sample.read(&db, Stage::Started, &["instances", "inbox", "details"])?;
         let (entered, gate) = (oneshot::channel(), oneshot::channel::<()>());
         let held = Arc::new(Mutex::new(Some((entered.0, gate.1))));
         let worker =

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::sample::{unknown, unusable};
-use crate::bench::{Error, sequence};
+use crate::bench::Error;
+use crate::bench::sequence::Tags;
 
 /// The phases that come before the first turn.
 pub(super) const START: usize = 0;
@@ -22,29 +23,31 @@ pub(super) type Step = (usize, usize);
 pub(crate) struct Schedule {
     /// By place: the id of the instance.
     pub(super) ids: Vec<String>,
-    /// By place: the value of the tag that differs.
-    pub(super) customers: Vec<String>,
+    /// By place: its tags.
+    pub(super) tags: Vec<Tags>,
     /// The transactions.
     pub(super) batches: Vec<Vec<Step>>,
 }
 
 impl Schedule {
-    /// Reads it from the file of a run that is over, which took so many commits.
-    pub(crate) fn read(file: &Path, commits: u64) -> Result<Self, Error> {
+    /// Reads it from the file of a run that is over, which took so many commits and gave its instances these tags.
+    pub(crate) fn read(
+        file: &Path,
+        commits: u64,
+        mut tags_by_id: BTreeMap<String, Tags>,
+    ) -> Result<Self, Error> {
         let db = dauer_sqlite::bare::connect(file).map_err(unusable)?;
-        let mut find = db.prepare("SELECT instance, value FROM tags WHERE name = ?1")?;
-        let tags = find.query_map([sequence::CUSTOMER], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut tags = tags.collect::<rusqlite::Result<BTreeMap<i64, String>>>()?;
         let mut find = db.prepare("SELECT key, created, id FROM instances ORDER BY key")?;
         let mut places = BTreeMap::new();
-        let (mut ids, mut customers, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut tags, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         let mut rows = find.query([])?;
         while let Some(row) = rows.next()? {
             let key: i64 = row.get(0)?;
             places.insert(key, ids.len());
             starts.push((row.get(1)?, ids.len()));
-            ids.push(row.get(2)?);
-            customers.push(tags.remove(&key).ok_or_else(|| unknown("an instance without its tag"))?);
+            let id: String = row.get(2)?;
+            tags.push(tags_by_id.remove(&id).ok_or_else(|| unknown("an instance that was not started"))?);
+            ids.push(id);
         }
         let mut find = db.prepare("SELECT at, instance FROM history ORDER BY key")?;
         let mut rows = find.query([])?;
@@ -53,7 +56,7 @@ impl Schedule {
             let place = places.get(&row.get::<_, i64>(1)?);
             turns.push((row.get(0)?, *place.ok_or_else(|| unknown("a history without an instance"))?));
         }
-        Ok(Self { ids, customers, batches: batches(&starts, &turns, commits) })
+        Ok(Self { ids, tags, batches: batches(&starts, &turns, commits) })
     }
 }
 

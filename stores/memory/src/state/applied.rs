@@ -13,7 +13,7 @@ pub(crate) struct Applied {
 }
 
 /// Whether the id of a message is remembered once it is applied. An answer is applied once because its schedule is
-/// open only once, and a start because the record names it.
+/// open only once, and a start because the record names it; it is remembered when the record names another one.
 pub(crate) fn is_remembered(message: &Message) -> bool {
     message.answers.is_none() && !matches!(message.class, Class::Start(_))
 }

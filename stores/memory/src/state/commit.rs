@@ -211,9 +211,14 @@ impl State {
     /// Stores the record with what the store sets; answers with the old one where a defect wants it.
     fn write_record(&mut self, id: &InstanceId, mut record: Record) -> Option<Box<Record>> {
         let now = self.now();
+        let forgets = self.broken(Defect::ReplacedStartForgotten);
+        let instance = self.instances.get_mut(id)?;
+        let begun = record.start != instance.record.start;
+        if begun && !forgets {
+            instance.applied.insert(instance.record.start, now);
+        }
         let instance = self.instances.get(id)?;
         let old = &instance.record;
-        let begun = record.start != old.start;
         let unset = record.times.created == Times::default().created;
         record.times.created = match (begun, unset) {
             // Another start begins another run, unless the commit says that it goes on: a child whose parent was rewound.

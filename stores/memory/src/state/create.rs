@@ -79,6 +79,9 @@ impl State {
         let revision = if resets { Revision::default() } else { old.record.revision.next() };
         let mut new = Instance::new(self.newborn(record, revision));
         new.epoch = if self.broken(Defect::ReplaceKeepsEpoch) { old.epoch } else { old.epoch.next() };
+        if !self.broken(Defect::ReplacedStartForgotten) {
+            new.applied.insert(old.record.start, self.now());
+        }
         if self.broken(Defect::ReplaceKeepsInbox) {
             new.inbox = old.inbox;
         } else {

@@ -7,7 +7,6 @@ use dauer_store::{
 use dauer_core::planted::{self, Bug};
 
 use super::State;
-use super::applied::is_remembered;
 use super::instance::{Instance, opens};
 use crate::defect::Defect;
 
@@ -55,7 +54,7 @@ impl State {
     fn judge(&self, instance: &Instance, message: &Message) -> Result<(), DropReason> {
         let record = &instance.record;
         let waits = instance.waits(message.id) && !self.broken(Defect::AcceptRepeatInInbox);
-        let applied = is_remembered(message) && instance.applied.contains(message.id, self.now());
+        let applied = message.answers.is_none() && instance.applied.contains(message.id, self.now());
         let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
         if waits || applied || started && !self.broken(Defect::RepeatedStartCreatesAgain) {
             return Err(DropReason::Repeat);

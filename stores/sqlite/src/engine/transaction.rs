@@ -6,7 +6,7 @@ use dauer_store::{Cause, HubName, Refused, StoreLimits, Timestamp};
 
 use crate::fail::{Outcome, refusal};
 use crate::schema::{FORMAT, GENERATION};
-use crate::state::{Group, Scope, Statements};
+use crate::state::{Group, Scope, Statements, catch_up_tags};
 use dauer_store::Clock;
 
 /// What every transaction begins with: the format of the file, and its time.
@@ -124,7 +124,7 @@ impl<'w> Transaction<'w> {
 
     /// Makes it durable, with the time. When it fails, nobody knows whether it is.
     pub(crate) fn commit(mut self) -> Result<(), CommitFailed> {
-        if let Err(error) = self.stamp() {
+        if let Err(error) = catch_up_tags(self.db, self.group).and_then(|()| self.stamp()) {
             self.rollback();
             return Err(CommitFailed::Before(error));
         }

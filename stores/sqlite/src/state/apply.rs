@@ -134,8 +134,12 @@ impl Scope<'_, '_> {
 
     /// Takes the record over, with what the store sets.
     fn write_record(&mut self, instance: &mut Instance, mut record: Record) -> Outcome<()> {
-        let (now, old) = (self.now, &instance.record);
-        let begun = record.start != old.start;
+        let now = self.now;
+        let begun = record.start != instance.record.start;
+        if begun {
+            self.remember(instance, instance.record.start, now)?;
+        }
+        let old = &instance.record;
         let unset = record.times.created == Times::default().created;
         record.times.created = match (begun, unset) {
             // Another start begins another run, unless the commit says that it goes on: a child whose parent was rewound.

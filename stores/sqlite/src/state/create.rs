@@ -72,9 +72,14 @@ impl Scope<'_, '_> {
         // Only starts and rewinds wait for an ended instance; another start has run before them now.
         let superseded = self.count_starts(&old)?;
         self.count_dropped(DropReason::Running, superseded)?;
+        let replaced = old.record.start;
         self.remove_instance(old)?;
         let queue = self.queue_key(&record.queue)?;
-        self.insert_with(Instance::new(id, record, (queue, epoch)), message)
+        let mut new = self.inserted(Instance::new(id, record, (queue, epoch)), message)?;
+        self.remember(&mut new, replaced, self.now)?;
+        self.store_all(&mut new)?;
+        self.put_back(new);
+        Ok(())
     }
 }
 

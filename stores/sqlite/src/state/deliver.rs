@@ -3,7 +3,6 @@
 use dauer_store::{Class, Delivered, DropReason, Epoch, Hold, Message, Record, Revision, Start, Times};
 
 use super::Scope;
-use super::inbox::is_remembered;
 use super::instance::Instance;
 use crate::fail::Outcome;
 use crate::wire::read_message;
@@ -76,7 +75,7 @@ impl Scope<'_, '_> {
         let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
         let repeats = started
             || self.waits(instance, message.id)?
-            || is_remembered(message)
+            || message.answers.is_none()
                 && instance.remembered > 0
                 && self.is_applied(instance.key, message.id)?;
         let other_run = message.execution.is_some_and(|execution| execution != record.execution);
@@ -100,12 +99,22 @@ impl Scope<'_, '_> {
     }
 
     /// Adds an instance that is not there, and its first message: one row each.
-    pub(super) fn insert_with(&mut self, mut instance: Box<Instance>, mut message: Message) -> Outcome<()> {
+    pub(super) fn insert_with(&mut self, instance: Box<Instance>, message: Message) -> Outcome<()> {
+        let instance = self.inserted(instance, message)?;
+        self.put_back(instance);
+        Ok(())
+    }
+
+    /// The same, for a caller who has more to say of it.
+    pub(super) fn inserted(
+        &mut self,
+        mut instance: Box<Instance>,
+        mut message: Message,
+    ) -> Outcome<Box<Instance>> {
         self.arrive(&mut instance, &mut message)?;
         self.insert_instance(&mut instance)?;
         self.put_arrived(&mut instance, message)?;
-        self.put_back(instance);
-        Ok(())
+        Ok(instance)
     }
 
     /// A record from a start, with what the store sets.

@@ -92,7 +92,7 @@ fn opens_a_run(message: &Message) -> bool {
 }
 
 /// Whether the id of a message is remembered once it is applied. An answer is applied once because its schedule is
-/// open only once, and a start because the record names it.
+/// open only once, and a start because the record names it; it is remembered when the record names another one.
 pub(super) fn is_remembered(message: &Message) -> bool {
     message.answers.is_none() && !matches!(message.class, Class::Start(_))
 }

@@ -81,12 +81,18 @@ pub(super) struct Instance {
 /// A query for instances. The order of the columns is that of [`Instance::read`].
 macro_rules! select_instances {
     ($tail:literal) => {
+        select_instances!(from "", $tail)
+    };
+    // Behind another table, which leads the way.
+    (from $table:literal, $tail:literal) => {
         concat!(
             "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
                 i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
                 i.taken
-             FROM instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
+             FROM ",
+            $table,
+            " instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
             $tail
         )
     };

@@ -27,6 +27,7 @@ mod row;
 mod scale;
 mod sessions;
 mod statements;
+mod tags;
 mod taken;
 mod task;
 mod task_claim;
@@ -51,6 +52,7 @@ use crate::wire::{kind_code, kind_of, reason_code};
 pub(crate) use claim::Won;
 pub(crate) use hot::Hot;
 pub(crate) use statements::Statements;
+pub(crate) use tags::catch_up as catch_up_tags;
 pub(crate) use undelivered::{Parcel, Undelivered, What};
 
 /// One hub in a transaction that only reads. The hub 0 is one that nobody has written to: it is empty.
@@ -69,11 +71,17 @@ pub(crate) struct Known {
     used: BTreeSet<i64>,
     queues: BTreeMap<(i64, QueueKey), i64>,
     hosts: BTreeMap<HostId, i64>,
+    /// How far the index of tags goes, once somebody has asked.
+    tagged: Option<i64>,
+    /// The largest key of an instance that was added.
+    newest: i64,
 }
 
 /// What the operations of one transaction share.
 pub(crate) struct Group {
     pub(crate) known: Known,
+    /// How many instances the index of tags may be behind.
+    tags_behind: i64,
     /// Rows as the last transaction left them.
     pub(crate) hot: Hot,
     pub(crate) hints: Vec<(HubName, Hint)>,
@@ -97,9 +105,14 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(undelivered: Arc<Undelivered>, lives: Arc<Lives>, memory: Memory) -> Self {
+    pub(crate) fn new(
+        undelivered: Arc<Undelivered>,
+        lives: Arc<Lives>,
+        (memory, tags_behind): (Memory, usize),
+    ) -> Self {
         Self {
             known: Known::default(),
+            tags_behind: signed(tags_behind as u64),
             hot: Hot::new(memory),
             hints: Vec::new(),
             ready: BTreeSet::new(),
@@ -138,7 +151,8 @@ impl Group {
 
     /// Hubs and queues have gone.
     fn unlearn(&mut self) {
-        self.known = Known::default();
+        let (tagged, newest) = (self.known.tagged, self.known.newest);
+        self.known = Known { tagged, newest, ..Known::default() };
     }
 
     /// What is known is not true: a transaction did not happen, or somebody else has written.

@@ -1,5 +1,6 @@
 //! Finding instances. Pages continue behind the last key given, so that inserts neither repeat nor hide a row.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rusqlite::{Rows, named_params};
@@ -31,8 +32,8 @@ const BY_CREATED: &str = select_instances!(
 
 /// The same where a tag is asked for: its index leads the way.
 const BY_TAG: &str = select_instances!(
-    "CROSS JOIN tags AS t
-    WHERE t.hub = :hub AND t.name = :tag AND t.value = :value AND t.created >= :time AND i.key = t.instance
+    from "tags AS t CROSS JOIN",
+    "WHERE t.hub = :hub AND t.name = :tag AND t.value = :value AND t.created >= :time AND i.key = t.instance
         AND (t.created, i.id) > (:time, :id)
         AND (q.kind = :entity) = :entities
         AND (:mask >> i.status) & 1
@@ -41,6 +42,20 @@ const BY_TAG: &str = select_instances!(
         AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
         AND (NOT :stalled OR i.stalled)
     ORDER BY t.created, i.id"
+);
+
+/// The same for what the index of tags does not have yet. Their keys lead the way: the index by time of creation, which
+/// the order would suggest, has everything.
+const BEHIND_TAGS: &str = select_instances!(
+    "WHERE i.key > (SELECT tagged FROM meta) AND +i.hub = :hub AND (+i.created, i.id) > (:time, :id)
+        AND (q.kind = :entity) = :entities
+        AND (:mask >> i.status) & 1
+        AND +i.created >= :from AND +i.created < :to
+        AND (:name IS NULL OR q.name = :name)
+        AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
+        AND (NOT :stalled OR i.stalled)
+        AND :tag IS :tag AND :value IS :value
+    ORDER BY +i.created, +i.id"
 );
 
 const BY_COMPLETED: &str = "
@@ -67,15 +82,48 @@ impl View<'_> {
         Ok(page)
     }
 
-    /// Gives every match behind that key to `each` until it has enough.
+    /// Gives every match behind that key to `each` until it has enough, by time of creation and id.
     pub(super) fn matching(
         &self,
         query: &Query,
-        (time, id): &(i64, String),
+        after: &(i64, String),
         mut each: impl FnMut(Instance) -> Outcome<bool>,
     ) -> Outcome<()> {
+        if query.tags.is_empty() {
+            return self.found_by(BY_CREATED, query, after, each).map(|_| ());
+        }
+        let mut behind = VecDeque::new();
+        self.found_by(BEHIND_TAGS, query, after, |instance| {
+            behind.push_back(instance);
+            Ok(true)
+        })?;
+        let key = |instance: &Instance| (instance.record.times.created, instance.id.clone());
+        let mut goes_on = self.found_by(BY_TAG, query, after, |instance| {
+            while behind.front().is_some_and(|first| key(first) < key(&instance)) {
+                if let Some(first) = behind.pop_front()
+                    && !each(first)?
+                {
+                    return Ok(false);
+                }
+            }
+            each(instance)
+        })?;
+        while goes_on && let Some(first) = behind.pop_front() {
+            goes_on = each(first)?;
+        }
+        Ok(())
+    }
+
+    /// What one of the statements above finds; whether there was room for all of it.
+    fn found_by(
+        &self,
+        sql: &str,
+        query: &Query,
+        (time, id): &(i64, String),
+        mut each: impl FnMut(Instance) -> Outcome<bool>,
+    ) -> Outcome<bool> {
         let tag = query.tags.first_key_value();
-        let mut find = self.db.prepare_cached(if tag.is_some() { BY_TAG } else { BY_CREATED })?;
+        let mut find = self.db.prepare_cached(sql)?;
         let mut rows: Rows<'_> = find.query(named_params! {
             ":hub": self.hub,
             ":time": time,
@@ -96,10 +144,10 @@ impl View<'_> {
             let tags = &instance.record.tags;
             let tagged = query.tags.iter().all(|(key, value)| tags.get(key) == Some(value));
             if tagged && !each(instance)? {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// One page of ended instances, by the time they ended and id.
@@ -151,4 +199,37 @@ pub(super) fn read_cursor(cursor: Option<&str>) -> Outcome<(i64, String)> {
             format!("{cursor:?} is no cursor of this store; give `next` of the last page, or nothing");
         Refused::NotExecuted(Cause::new(reason)).into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What SQLite says that it does for a query.
+    fn plan(sql: &str) -> String {
+        let db = rusqlite::Connection::open_in_memory().unwrap();
+        db.execute_batch(crate::schema::TABLES).unwrap();
+        let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let mut rows = explain.raw_query();
+        let mut plan = String::new();
+        while let Some(row) = rows.next().unwrap() {
+            plan += &row.get::<_, String>(3).unwrap();
+            plan += "\n";
+        }
+        plan
+    }
+
+    #[test]
+    fn a_query_reads_what_it_finds_and_what_the_index_of_tags_lacks() {
+        let created = plan(BY_CREATED);
+        assert!(created.contains("SEARCH i USING INDEX instances_by_created"), "{created}");
+        let by_tag = plan(BY_TAG);
+        assert!(by_tag.contains("SEARCH t USING PRIMARY KEY (hub=? AND name=? AND value=?"), "{by_tag}");
+        assert!(by_tag.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid=?)"), "{by_tag}");
+        // A page is read as it is asked for, not after all that have the tag.
+        assert!(by_tag.contains("USE TEMP B-TREE FOR LAST TERM OF ORDER BY"), "{by_tag}");
+        let behind = plan(BEHIND_TAGS);
+        assert!(behind.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid>?)"), "{behind}");
+        assert!([created, by_tag, behind].iter().all(|plan| !plan.contains("SCAN i")));
+    }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use dauer_store::{Hint, Item, Record, Tags, Timestamp};
+use dauer_store::{Hint, Item, Record};
 
 use super::instance::{Grip, Held, Instance, Placement};
 use super::{Scope, signed};
@@ -72,7 +72,7 @@ impl Scope<'_, '_> {
         )?;
         instance.key = self.db.last_insert_rowid();
         instance.stored = instance.placement();
-        self.add_tags(instance.key, instance.record.times.created, &instance.record.tags)?;
+        self.add_instance_tags(instance)?;
         self.write_details_of(instance)?;
         self.hint(Hint::Status(instance.id.clone(), instance.record.status));
         Ok(())
@@ -256,29 +256,6 @@ impl Scope<'_, '_> {
         }
         let hub = self.view.hub;
         self.run("DELETE FROM outbox WHERE hub = ?1 AND instance = ?2", params![hub, instance.key])?;
-        Ok(())
-    }
-
-    fn add_tags(&mut self, instance: i64, created: Timestamp, tags: &Tags) -> Outcome<()> {
-        for (name, value) in tags {
-            let hub = self.view.hub;
-            let row = params![hub, name, value, created.0, instance];
-            self.run(
-                "INSERT INTO tags (hub, name, value, created, instance) VALUES (?1, ?2, ?3, ?4, ?5)",
-                row,
-            )?;
-        }
-        Ok(())
-    }
-
-    fn remove_tags(&mut self, instance: i64, created: Timestamp, tags: &Tags) -> Outcome<()> {
-        for (name, value) in tags {
-            let hub = self.view.hub;
-            self.run(
-                "DELETE FROM tags WHERE hub = ?1 AND name = ?2 AND value = ?3 AND created = ?4 AND instance = ?5",
-                params![hub, name, value, created.0, instance],
-            )?;
-        }
         Ok(())
     }
 }

@@ -22,8 +22,8 @@ pub(crate) use message::{
     write_task_body,
 };
 pub(crate) use record::{
-    hold_code, read_base, read_details, read_record, same_base, same_details, write_base, write_details,
-    write_record,
+    hold_code, read_base, read_details, read_record, read_tags, same_base, same_details, write_base,
+    write_details, write_record,
 };
 pub(crate) use taken::{read_taken, write_taken};
 pub(crate) use trail::{read_trail, write_trail};

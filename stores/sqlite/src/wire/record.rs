@@ -168,6 +168,11 @@ pub(crate) fn write_base(record: &Record) -> Vec<u8> {
     })
 }
 
+/// Only the tags of it.
+pub(crate) fn read_tags(bytes: &[u8]) -> Read<BTreeMap<String, String>> {
+    Ok(unseal::<WireBase>(bytes)?.tags)
+}
+
 /// Reads it into a record.
 pub(crate) fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     let wire: WireBase = unseal(bytes)?;

@@ -100,7 +100,8 @@ pub(crate) fn options(clock: &Arc<ManualClock>) -> Options {
     let delay = Duration::from_secs(100 * 24 * 60 * 60);
     let limits =
         StoreLimits { message_bytes: 10_000, checkpoint_bytes: 100_000, checkpoint_items: 100, delay };
-    Options { clock: clock.clone(), limits, ..Options::default() }
+    // So near that most rules see both what the index of tags has and what it lacks.
+    Options { clock: clock.clone(), limits, tags_behind: 2, ..Options::default() }
 }
 
 /// Any moment will do, as long as it is not zero: a store must not confuse "no time" with the epoch.

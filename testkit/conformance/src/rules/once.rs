@@ -1,6 +1,6 @@
 //! Rule 10, applied once: results and messages have their effect once, however often they come.
 
-use dauer_store::{Delivered, DropReason};
+use dauer_store::{Delivered, DropReason, MessageId, Reuse, Status};
 
 use crate::message::ids;
 use crate::run::open;
@@ -59,5 +59,27 @@ pub async fn r10c_a_consumed_message_is_remembered(fixture: &dyn Fixture) {
     w.run(|turn| Step::of(turn).continue_as_new(Vec::new())).await;
     let again = w.send(event).await;
     w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it was applied by the run before");
+    w.session().await.no_turn("nothing new has come").await;
+}
+
+/// A start is remembered when another one takes its place, in whatever way: the same again begins nothing.
+pub async fn r10d_a_start_that_gave_way_is_remembered(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let start = w.start("child").await;
+    // As a child whose parent was rewound: it goes on under the start of the parent's new run.
+    w.run(|turn| Step::of(turn).record(|record| record.start = MessageId([7; 16]))).await;
+    let again = w.send(start.clone()).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it began the run that goes on");
+    w.deliver(w.event_to("child")).await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    let again = w.send(start).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it began the run that has ended");
+
+    let start = w.start("order").await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.ok(w.create(w.start_message("order"), Reuse::default()).await, "create");
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    let again = w.send(start).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it began the run before");
     w.session().await.no_turn("nothing new has come").await;
 }

@@ -6,7 +6,7 @@ use crate::support::storm;
 fn older_files_are_whole_after_kills_in_the_middle_of_their_migration() {
     let run = storm(&["migrate", "--rounds", "10"]);
     assert!(run.clean, "{}", run.text);
-    for format in ["format1", "format2"] {
+    for format in ["format1", "format2", "format3"] {
         assert_eq!(run.figures["copies"][format], 12, "{}", run.text);
     }
     assert!(run.number("kills_while_opening") > 3, "{}", run.text);
