@@ -34,18 +34,35 @@ pub(crate) struct Case {
     pub(crate) scheduled: Option<Duration>,
     /// It is rewound when it has failed, and fails again.
     pub(crate) rewound: bool,
+    /// It is begun again, under the same id, when it has ended.
+    pub(crate) again: Option<Again>,
+}
+
+/// How an instance is begun again that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// As it was, by the client's restart.
+    Restart,
+    /// By another start, which may name another version of the code.
+    Start {
+        /// The version that old hosts do not have.
+        modern: bool,
+    },
 }
 
 impl Case {
     /// The cases of a seed.
     pub(crate) fn draw(seed: u64) -> Vec<Self> {
-        let mut random = Random::stream(seed, 20);
+        let (mut random, mut later) = (Random::stream(seed, 20), Random::stream(seed, 21));
         let count = random.between(CASES.0, CASES.1);
         let case = |number| {
             let id = InstanceId::new(format!("i{number}")).ok()?;
             let program = Program::draw(&mut random, DEPTH);
             let terminated = random.chance(1_500);
             let program = if terminated { program.endless() } else { program };
+            // Alone: what is sent to a child whose new start waits for it, while its old run has ended, is dropped.
+            let alone = program.family(&id).len() == 1;
+            let again = Again::draw(&mut later).filter(|_| alone && !terminated);
             Some(Self {
                 id,
                 program,
@@ -57,9 +74,18 @@ impl Case {
                 by_user: random.chance(3_000),
                 scheduled: random.chance(1_000).then(|| random.duration(SCHEDULED_MAX)),
                 rewound: random.chance(5_000),
+                again,
             })
         };
         (0..count).filter_map(case).collect()
+    }
+
+    /// Whether its last run is of the version that old hosts do not have.
+    pub(crate) fn ends_modern(&self) -> bool {
+        match self.again {
+            Some(Again::Start { modern }) => modern,
+            Some(Again::Restart) | None => self.modern,
+        }
     }
 
     /// Without some of its steps; at least one is left.
@@ -76,5 +102,12 @@ impl Case {
             self.program.steps.push(Step::Forever);
         }
         self
+    }
+}
+
+impl Again {
+    fn draw(random: &mut Random) -> Option<Self> {
+        let (happens, restart, modern) = (random.chance(5_000), random.chance(5_000), random.chance(5_000));
+        happens.then_some(if restart { Self::Restart } else { Self::Start { modern } })
     }
 }

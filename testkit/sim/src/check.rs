@@ -37,7 +37,7 @@ impl Check<'_> {
         let mut known = usize::from(self.snapshot.instances.keys().any(|id| id.as_str() == POISON));
         for case in cases {
             for (id, member) in case.program.family(&case.id) {
-                let ending = model::ending(member, case.modern, case.terminated);
+                let ending = model::ending(member, case.ends_modern(), case.terminated);
                 let there = self.snapshot.instances.get(&id).map(|dump| &dump.record);
                 known += usize::from(there.is_some());
                 let purged = case.purged && id == case.id;

@@ -24,7 +24,7 @@ use crate::random::Random;
 use crate::unpoisoned;
 
 /// How long a client waits for an end before it asks again.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the clients of a run share.
 pub(crate) struct Clients {
@@ -35,8 +35,8 @@ pub(crate) struct Clients {
     /// How each case ended, as its client saw it.
     pub(crate) ended: Mutex<BTreeMap<InstanceId, Record>>,
     pub(crate) purged: Mutex<BTreeSet<InstanceId>>,
-    /// Cases that a client rewinds, or has rewound: they, and what they have started, may run again after an end.
-    pub(crate) rewound: Mutex<BTreeSet<InstanceId>>,
+    /// Cases that a client rewinds or begins again: they, and what they have started, may run again after an end.
+    pub(crate) revived: Mutex<BTreeSet<InstanceId>>,
     pub(crate) violations: Mutex<Vec<String>>,
     pub(crate) seed: u64,
 }
@@ -60,7 +60,7 @@ impl Clients {
         self.sleep(Duration::from_millis(self.env.random() % 500)).await;
     }
 
-    fn note(&self, instance: &InstanceId, action: Action) {
+    pub(crate) fn note(&self, instance: &InstanceId, action: Action) {
         let (outcome, at) = (Outcome::Acknowledged, self.env.now());
         let operation = Operation { instance: instance.clone(), action, outcome, at };
         unpoisoned(&self.journal).operations.push(operation);
@@ -70,10 +70,10 @@ impl Clients {
         unpoisoned(&self.violations).push(text);
     }
 
-    /// Whether an instance belongs to a case that a client rewinds: its children are rewound with it.
+    /// Whether an instance belongs to a case that a client rewinds or begins again: its children run again with it.
     pub(crate) fn may_run_again(&self, id: &InstanceId) -> bool {
         let family = family_of(id);
-        unpoisoned(&self.rewound).iter().any(|case| case.as_str() == family)
+        unpoisoned(&self.revived).iter().any(|case| case.as_str() == family)
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -109,12 +109,15 @@ impl Clients {
             }
         };
         futures::future::join(main, join_all(beside)).await;
+        if let Some(again) = case.again {
+            self.begin_again(&case, again, &mut random).await;
+        }
         if case.purged {
             self.purge(&case).await;
         }
     }
 
-    fn request(&self, case: &Case) -> StartRequest {
+    pub(crate) fn request(&self, case: &Case) -> StartRequest {
         let input = serde_json::to_string(&Input::first(case.program.clone())).ok();
         let version = case.modern.then(|| MODERN.to_owned());
         let scheduled = case.scheduled.map(|after| self.env.now().after(after));
@@ -189,7 +192,7 @@ impl Clients {
     }
 
     /// Waits for the end and looks twice: what has ended stays so.
-    async fn wait(&self, case: &Case) {
+    pub(crate) async fn wait(&self, case: &Case) {
         let ended = loop {
             match self.client().wait_ended(&case.id, PATIENCE).await {
                 Ok(record) => break record,
@@ -220,7 +223,7 @@ impl Clients {
         if !unpoisoned(&self.ended).get(&case.id).is_some_and(failed) {
             return false;
         }
-        unpoisoned(&self.rewound).insert(case.id.clone());
+        unpoisoned(&self.revived).insert(case.id.clone());
         loop {
             match self.client().rewind(&case.id, Some("tried again".into())).await {
                 Ok(()) => return true,
@@ -235,7 +238,7 @@ impl Clients {
         }
     }
 
-    async fn get(&self, id: &InstanceId) -> Option<Record> {
+    pub(crate) async fn get(&self, id: &InstanceId) -> Option<Record> {
         loop {
             match self.client().get(id).await {
                 Ok(record) => return record,
@@ -265,7 +268,7 @@ impl Clients {
         }
     }
 
-    async fn raise_all(&self, demand: Demand, mut random: Random) {
+    pub(crate) async fn raise_all(&self, demand: Demand, mut random: Random) {
         let mut again = Vec::new();
         for value in demand.values {
             self.sleep(random.duration(demand.pause)).await;

@@ -253,6 +253,15 @@ fn change(what: &What, state: Option<View>) -> Option<Option<View>> {
             Some(pending(*start, *execution))
         }
         (What::CreatedPerhaps(start, execution), None) => Some(pending(*start, *execution)),
+        // Another start begins an ended one anew; its revision goes on.
+        (
+            What::Created(start, Created::New(execution) | Created::Repeat(execution))
+            | What::CreatedPerhaps(start, execution),
+            Some(at),
+        ) if at.status.is_ended() && at.start != Some(*start) => {
+            let begun = pending(*start, *execution);
+            Some(begun.map(|view| View { revision: at.revision.next(), ..view }))
+        }
         // The second time of a purge that was delivered twice found nothing.
         (What::Purged(_) | What::PurgedPerhaps, Some(at)) if at.status.is_ended() => Some(None),
         _ => None,

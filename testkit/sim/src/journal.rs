@@ -46,6 +46,8 @@ struct State {
     schedules: BTreeMap<(InstanceId, ExecutionId, i32), Vec<MessageId>>,
     /// Commits by the status they led to.
     statuses: BTreeMap<&'static str, u64>,
+    /// The revisions that came about by a start in the place of an ended run, which no turn commits.
+    begun_again: BTreeSet<(InstanceId, u64)>,
     violations: Vec<String>,
 }
 
@@ -129,6 +131,24 @@ impl Journal {
         .await
     }
 
+    /// Lets starts happen, and writes down which of them took the place of an ended run.
+    pub(crate) async fn watch_starts<T>(&self, ids: Vec<InstanceId>, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        poll_fn(|context| {
+            let before = self.look(ids.clone());
+            let polled = call.as_mut().poll(context);
+            for (before, after) in before.into_iter().zip(self.look(ids.clone())) {
+                if let (Some((_, before)), Some((fence, after))) = (before, after)
+                    && before.revision < after.revision
+                {
+                    unpoisoned(&self.state).begin_again(&fence.instance, (&before, &after));
+                }
+            }
+            polled
+        })
+        .await
+    }
+
     fn note(&self, checkpoint: &Checkpoint, record: &Record) {
         let Fence { instance, revision, epoch, .. } = &checkpoint.fence;
         self.history.point(instance, What::Committed(View::of(record)));
@@ -164,6 +184,11 @@ impl Journal {
         std::mem::take(&mut unpoisoned(&self.state).replaced)
     }
 
+    /// How many instances were begun again by a start after an end.
+    pub(crate) fn begun_again(&self) -> u64 {
+        unpoisoned(&self.state).begun_again.len() as u64
+    }
+
     /// How many commits there were.
     pub(crate) fn commits(&self) -> usize {
         unpoisoned(&self.state).commits.commits.len()
@@ -181,8 +206,10 @@ impl Journal {
         let mut found = Vec::new();
         for (id, dump) in &snapshot.instances {
             let of_instance = |commit: &&Commit| commit.fence.instance == *id;
-            let revisions: Vec<u64> =
-                state.commits.commits.iter().filter(of_instance).map(|commit| commit.revision.0).collect();
+            let committed = state.commits.commits.iter().filter(of_instance).map(|commit| commit.revision.0);
+            let begun = state.begun_again.iter().filter(|(of, _)| of == id).map(|(_, revision)| *revision);
+            let mut revisions: Vec<u64> = committed.chain(begun).collect();
+            revisions.sort_unstable();
             if !revisions.iter().copied().eq(1..=dump.record.revision.0) {
                 let last = dump.record.revision.0;
                 found.push(format!("I2 {id}: revision {last} was reached by the commits {revisions:?}"));
@@ -218,6 +245,18 @@ pub(crate) fn status_name(status: Status) -> &'static str {
 }
 
 impl State {
+    /// A start has taken the place of an ended run.
+    fn begin_again(&mut self, id: &InstanceId, (before, after): (&Record, &Record)) {
+        if !before.status.is_ended() || after.revision != before.revision.next() {
+            let (from, to) = (before.revision.0, after.revision.0);
+            self.violations.push(format!("I2 {id}: a start moved it from revision {from} to {to}"));
+        }
+        self.begun_again.insert((id.clone(), after.revision.0));
+        if let Some((_, batches)) = self.histories.insert(id.clone(), (after.execution, Vec::new())) {
+            self.replaced.push((id.clone(), batches));
+        }
+    }
+
     fn compare(&mut self, checkpoint: &Checkpoint, before: &(Fence, Record), after: &(Fence, Record)) {
         let (old, new) = (before.1.revision, after.1.revision);
         let (fence, current) = (&checkpoint.fence, &before.0);

@@ -18,6 +18,7 @@
 //! assert!(outcome.violations.is_empty(), "{outcome}");
 //! ```
 
+mod again;
 pub mod batch;
 mod cases;
 mod chaos;

@@ -49,6 +49,8 @@ pub struct Statistics {
     pub fenced_commits: u64,
     /// Hosts that died.
     pub crashes: u64,
+    /// Instances that were begun again after an end.
+    pub begun_again: u64,
     /// Turns of the poisoned instance that were tried in vain.
     pub poisoned: u64,
     /// Executions of activities, repeated ones included.
@@ -91,6 +93,7 @@ impl Statistics {
         self.unknown_committed += other.unknown_committed;
         self.fenced_commits += other.fenced_commits;
         self.crashes += other.crashes;
+        self.begun_again += other.begun_again;
         self.poisoned += other.poisoned;
         self.effects += other.effects;
         self.effects_repeated += other.effects_repeated;

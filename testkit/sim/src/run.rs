@@ -162,7 +162,7 @@ impl World {
             journal: Default::default(),
             ended: Default::default(),
             purged: Default::default(),
-            rewound: Default::default(),
+            revived: Default::default(),
             violations: Default::default(),
             seed,
         });
@@ -197,7 +197,7 @@ impl World {
         for case in &self.cases {
             note(&[11], &|| format!("case: {case:?}"));
             for (id, member) in case.program.family(&case.id) {
-                let ending = model::ending(member, case.modern, case.terminated);
+                let ending = model::ending(member, case.ends_modern(), case.terminated);
                 note(&[12, hash(id.as_str().as_bytes()), ending.count()], &|| format!("{id}: {ending}"));
             }
         }
@@ -260,7 +260,8 @@ impl World {
     fn drive(&self, violations: &mut Vec<String>) -> bool {
         let needs = |case: &Case| {
             let actions = u32::try_from(case.program.actions()).unwrap_or(u32::MAX);
-            case.program.longest() + ACTION_MAX * actions
+            let runs = if case.again.is_some() { 2 } else { 1 };
+            (case.program.longest() + ACTION_MAX * actions) * runs
         };
         let programs: Duration = self.cases.iter().map(needs).max().unwrap_or_default();
         let deadline = BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX + programs + RECOVERY_MAX);
@@ -346,6 +347,7 @@ impl World {
         statistics.poisoned = of(&told.poisoned);
         statistics.calls = of(&told.calls);
         statistics.crashes = of(&self.hosts.crashes);
+        statistics.begun_again = self.journal.begun_again();
         let effects = unpoisoned(&self.effects);
         statistics.effects = effects.values().map(|count| u64::from(*count)).sum();
         statistics.effects_repeated = statistics.effects - effects.len() as u64;
@@ -353,7 +355,7 @@ impl World {
         statistics.duration = self.executor.now().since(BEGINNING);
         let endings = self.cases.iter().flat_map(|case| {
             let family = case.program.family(&case.id).into_iter();
-            family.map(|(_, member)| model::ending(member, case.modern, case.terminated).count())
+            family.map(|(_, member)| model::ending(member, case.ends_modern(), case.terminated).count())
         });
         statistics.certain = endings.filter(|count| *count == 1).count() as u64;
         let (turns, actions) = unpoisoned(&self.hosts.actions).clone();

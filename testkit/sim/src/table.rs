@@ -81,6 +81,7 @@ fn figures(text: &mut String, statistics: &Statistics) -> std::fmt::Result {
     let (unknown, committed) = (s.unknown_commits, s.unknown_committed);
     writeln!(text, "  {unknown} commits of unknown outcome, {committed} of them had happened")?;
     writeln!(text, "  {} answers of unknown outcome in all, {} hosts died", s.unknown, s.crashes)?;
+    writeln!(text, "  {} instances restarted or started again under their id", s.begun_again)?;
     writeln!(text, "  {} activities executed, {} of them repeatedly", s.effects, s.effects_repeated)?;
     writeln!(text, "  {} turns of poison tried in vain", s.poisoned)?;
     let hours = s.duration.as_secs() / 3_600;

@@ -170,7 +170,9 @@ impl Wire {
 impl Manage for Wire {
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
         let (history, began) = (&self.network.history, self.network.history.moment());
-        let results = self.call(Call::Create, self.network.hub.create(batch.clone())).await;
+        let ids = batch.iter().map(|create| create.start.to.clone()).collect();
+        let created = self.network.journal.watch_starts(ids, self.network.hub.create(batch.clone()));
+        let results = self.call(Call::Create, created).await;
         self.tell(&results);
         for (Create { start, .. }, result) in batch.iter().zip(&results) {
             if let Class::Start(begins) = &start.class {

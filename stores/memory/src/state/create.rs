@@ -66,8 +66,8 @@ impl State {
         (instance.waits(message.id) && !begun).then_some(start.record.execution)
     }
 
-    /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
-    /// rises, so that nobody's fence on the old one passes, and the revision goes on.
+    /// Puts a new instance in the place of an ended one: record, inbox, history, tasks and timers. The epoch rises, so that
+    /// nobody's fence on the old one passes; the revision goes on, and so does the memory of what was applied.
     fn replace(&mut self, record: Record, message: Message) {
         let id = message.to.clone();
         for key in self.tasks_of(&id) {
@@ -79,6 +79,9 @@ impl State {
         let revision = if resets { Revision::default() } else { old.record.revision.next() };
         let mut new = Instance::new(self.newborn(record, revision));
         new.epoch = if self.broken(Defect::ReplaceKeepsEpoch) { old.epoch } else { old.epoch.next() };
+        if !self.broken(Defect::MemoryClearedByReplace) {
+            new.applied = old.applied;
+        }
         if !self.broken(Defect::ReplacedStartForgotten) {
             new.applied.insert(old.record.start, self.now());
         }

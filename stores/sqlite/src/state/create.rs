@@ -63,8 +63,8 @@ impl Scope<'_, '_> {
         Ok(self.waits(instance, message.id)?.then_some(start.record.execution))
     }
 
-    /// Puts a new instance in the place of an ended one: record, inbox, history, tasks, timers and memory. The epoch
-    /// rises, so that nobody's fence on the old one passes, and the revision goes on.
+    /// Puts a new instance in the place of an ended one: record, inbox, history, tasks and timers. The epoch rises, so that
+    /// nobody's fence on the old one passes; the revision goes on, and so does the memory of what was applied.
     fn replace(&mut self, mut old: Box<Instance>, record: Record, message: Message) -> Outcome<()> {
         self.discard_tasks_of(&mut old)?;
         let record = self.newborn(record, old.record.revision.next());
@@ -72,11 +72,13 @@ impl Scope<'_, '_> {
         // Only starts and rewinds wait for an ended instance; another start has run before them now.
         let superseded = self.count_starts(&old)?;
         self.count_dropped(DropReason::Running, superseded)?;
-        let replaced = old.record.start;
+        let (replaced, memory) = (old.record.start, self.applied(old.key)?);
         self.remove_instance(old)?;
         let queue = self.queue_key(&record.queue)?;
         let mut new = self.inserted(Instance::new(id, record, (queue, epoch)), message)?;
-        self.remember(&mut new, replaced, self.now)?;
+        for (id, at) in memory.into_iter().chain([(replaced, self.now)]) {
+            self.remember(&mut new, id, at)?;
+        }
         self.store_all(&mut new)?;
         self.put_back(new);
         Ok(())

@@ -13,6 +13,9 @@ use crate::wire::read_tags;
 
 const INSERT: &str = "INSERT INTO tags (hub, name, value, created, instance) VALUES (?1, ?2, ?3, ?4, ?5)";
 
+/// For how many instances room is made at once, however far the index is behind.
+const ENTRIES_AT_ONCE: usize = 1 << 16;
+
 /// A row of the index, in its order.
 type Entry = (i64, String, String, i64, i64);
 
@@ -69,7 +72,8 @@ pub(crate) fn catch_up(db: &Connection, group: &mut Group) -> rusqlite::Result<(
     if newest.saturating_sub(tagged) < group.tags_behind.max(1) {
         return Ok(());
     }
-    let (mut entries, newest) = behind(db, tagged)?;
+    let count = usize::try_from(newest - tagged).unwrap_or_default().min(ENTRIES_AT_ONCE);
+    let (mut entries, newest) = behind(db, tagged, count)?;
     // One page after the other, each once.
     entries.sort_unstable();
     let mut insert = db.prepare_cached(INSERT)?;
@@ -84,8 +88,9 @@ pub(crate) fn catch_up(db: &Connection, group: &mut Group) -> rusqlite::Result<(
 }
 
 /// What the index lacks, and how far it goes with it.
-fn behind(db: &Connection, tagged: i64) -> rusqlite::Result<(Vec<Entry>, i64)> {
-    let mut entries = Vec::new();
+fn behind(db: &Connection, tagged: i64, count: usize) -> rusqlite::Result<(Vec<Entry>, i64)> {
+    // At once as large as two tags each need: it grows to pages of memory that are new, and new pages cost.
+    let mut entries = Vec::with_capacity(2 * count);
     let mut newest = tagged;
     let mut find = db.prepare_cached("SELECT key, hub, created, base FROM instances WHERE key > ?1")?;
     let mut rows = find.query([tagged])?;

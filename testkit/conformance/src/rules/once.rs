@@ -57,8 +57,14 @@ pub async fn r10c_a_consumed_message_is_remembered(fixture: &dyn Fixture) {
 
     w.deliver(w.event_to("order")).await;
     w.run(|turn| Step::of(turn).continue_as_new(Vec::new())).await;
-    let again = w.send(event).await;
+    let again = w.send(event.clone()).await;
     w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it was applied by the run before");
+    w.deliver(w.event_to("order")).await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.ok(w.create(w.start_message("order"), Reuse::default()).await, "create");
+    w.run(Step::of).await;
+    let again = w.send(event).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it was applied before another start");
     w.session().await.no_turn("nothing new has come").await;
 }
 
