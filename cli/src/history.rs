@@ -3,59 +3,15 @@
 use std::error::Error;
 use std::io::{self, Write};
 
-use dauer::{ExecutionId, InstanceId, Record};
+use dauer::{Hub, InstanceId};
 use dauer_proto::{EventType, HistoryEvent, event, time};
-use dauer_store::{Manage, StoredBatch};
+use futures::TryStreamExt;
 
-use crate::error::Failure;
 use crate::output::plain;
 
-/// Bytes of history read at a time.
-const PAGE_BYTES: usize = 1024 * 1024;
-
-/// Reads the history of one run, a part at a time.
-pub(crate) struct Reader<'r> {
-    id: &'r InstanceId,
-    execution: ExecutionId,
-    /// Events that the run has at least.
-    expected: u32,
-    read: u32,
-    from: Option<u32>,
-}
-
-impl<'r> Reader<'r> {
-    /// A reader of the run that the record is of.
-    pub(crate) fn new(id: &'r InstanceId, record: &Record) -> Self {
-        Self { id, execution: record.execution, expected: record.history_len, read: 0, from: Some(0) }
-    }
-
-    /// The next part; `None` at the end.
-    ///
-    /// # Errors
-    /// [`Failure::Moved`] when another run took the place of this one, so that its history is gone.
-    pub(crate) async fn next(&mut self, hub: &dyn Manage) -> Result<Option<Vec<StoredBatch>>, Failure> {
-        let Some(from) = self.from else {
-            return if self.read < self.expected { Err(Failure::Moved(self.id.clone())) } else { Ok(None) };
-        };
-        let slice = hub.read_history(self.id, Some(self.execution), from, PAGE_BYTES).await?;
-        self.from = slice.next;
-        self.read += slice.batches.iter().map(|stored| stored.batch.count).sum::<u32>();
-        Ok(Some(slice.batches))
-    }
-}
-
 /// All events of an instance's current run.
-pub(crate) async fn read(hub: &dyn Manage, id: &InstanceId) -> Result<Vec<HistoryEvent>, Box<dyn Error>> {
-    let mut events = Vec::new();
-    let mut from = Some(0);
-    while let Some(next) = from {
-        let slice = hub.read_history(id, None, next, PAGE_BYTES).await?;
-        for stored in &slice.batches {
-            events.extend(stored.batch.decode()?);
-        }
-        from = slice.next;
-    }
-    Ok(events)
+pub(crate) async fn read(hub: &Hub, id: &InstanceId) -> Result<Vec<HistoryEvent>, Box<dyn Error>> {
+    Ok(hub.client().history(id).await?.try_collect().await?)
 }
 
 /// Prints events with the time since the first of them.

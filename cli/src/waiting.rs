@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dauer::{InstanceId, Record, Refused, Status, Timestamp};
+use dauer::{Hub, InstanceId, Record, Refused, Status, Timestamp};
 use dauer_core::MessageId;
 use dauer_core::ledger::{Ledger, LedgerError};
 use dauer_proto::{EventType, ExecutionStartedEvent, HistoryEvent, time::to_millis_ceil};
@@ -11,7 +11,6 @@ use dauer_store::{DumpItem, Manage};
 use serde::{Serialize, Serializer};
 
 use crate::error::Failure;
-use crate::history::Reader;
 use crate::output::status_name;
 use crate::time::{show, show_due};
 
@@ -60,13 +59,13 @@ pub(crate) struct Past {
 }
 
 /// Follows the history of an instance's current run.
-pub(crate) async fn past(hub: &dyn Manage, id: &InstanceId, record: &Record) -> Result<Past, Failure> {
+pub(crate) async fn past(hub: &Hub, id: &InstanceId, record: &Record) -> Result<Past, Failure> {
     let unreadable = |source: LedgerError| Failure::History { id: id.clone(), source };
     let mut ledger = Ledger::new(id.clone(), record.execution);
     let mut asked: Vec<(MessageId, Open)> = Vec::new();
     let mut started = None;
-    let mut reader = Reader::new(id, record);
-    while let Some(batches) = reader.next(hub).await? {
+    let mut reader = hub.client().raw().history_of(id, record);
+    while let Some(batches) = reader.next().await? {
         for stored in batches {
             for event in stored.batch.decode().map_err(|error| unreadable(error.into()))? {
                 let identity = ledger.record(&event, None).map_err(unreadable)?;

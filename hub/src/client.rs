@@ -44,8 +44,28 @@ pub enum ClientError {
         status: Status,
     },
     /// What has not begun cannot be copied: its input is not in a history yet.
-    #[error("the instance '{0}' has not begun yet; wait until it has, or start another one")]
+    #[error(
+        "the instance '{0}' has not begun, so that its input is not recorded yet; nothing was changed, wait until it has"
+    )]
     NotBegun(InstanceId),
+    /// Only an ended instance can be restarted or removed.
+    #[error(
+        "the instance '{instance}' is {status:?}, it has not ended; nothing was changed, wait for its end or terminate it"
+    )]
+    NotEnded {
+        /// Which.
+        instance: InstanceId,
+        /// Where it stands.
+        status: Status,
+    },
+    /// It has ended, but not all that it has to do with others is done.
+    #[error(
+        "the instance '{0}' has ended, but a start or rewind waits for it, or it has messages to send; try again later"
+    )]
+    Engaged(InstanceId),
+    /// The run whose history was being read is no longer the current one, and its history is gone.
+    #[error("the instance '{0}' has begun another run meanwhile; read its history from the beginning")]
+    MovedOn(InstanceId),
     /// The stored history does not fit together.
     #[error("the history of '{instance}' cannot be used; run `dauer audit` on the store")]
     History {
@@ -97,8 +117,13 @@ impl Client {
     }
 
     fn caller(&self) -> Caller {
-        let request = u128::from(self.env.random()) << 64 | u128::from(self.env.random());
-        Caller { request, repeatable: true, now: self.env.now() }
+        Caller { request: self.random_key(), repeatable: true, now: self.env.now() }
+    }
+
+    /// A request's id that nobody else has.
+    #[must_use]
+    pub fn random_key(&self) -> u128 {
+        u128::from(self.env.random()) << 64 | u128::from(self.env.random())
     }
 
     /// Starts an instance. Once it returns, the instance runs even if everyone dies now.
@@ -106,9 +131,23 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] with [`Refused::Exists`] when the id is taken and `reuse` keeps it.
     pub async fn start(&self, request: StartRequest, reuse: Reuse) -> Result<Created, ClientError> {
+        self.start_requested(request, reuse, self.random_key()).await
+    }
+
+    /// As [`Client::start`], with the request's own id: the same id for the same instance again, from whatever process,
+    /// is the same start and does nothing. What else the second one says is not looked at.
+    ///
+    /// # Errors
+    /// As [`Client::start`].
+    pub async fn start_requested(
+        &self,
+        request: StartRequest,
+        reuse: Reuse,
+        key: u128,
+    ) -> Result<Created, ClientError> {
         let living = reuse.replaceable.iter().any(|status| !status.is_ended());
         let over = if living { Over::Terminate } else { Over::Refuse };
-        let start = send::start(request, self.caller(), over)?;
+        let start = send::start(request, Caller { request: key, ..self.caller() }, over)?;
         let mut attempts = 0;
         loop {
             let create = Create { start: start.clone(), reuse: reuse.clone() };

@@ -8,7 +8,8 @@
 //! - `activities` runs tasks; a result goes into the next turn of an instance that the host keeps, in that turn's own
 //!   commit, or to the inbox of any other;
 //! - `demand` says when to claim, `renewal` keeps the session alive, `cache` remembers what the next turn needs;
-//! - `client` starts, sends and waits, `watch` wakes its waits, `operate` rewinds and restarts.
+//! - `client` starts, sends and waits, `watch` wakes its waits, `find` queries and purges, `history` reads histories,
+//!   `operate` rewinds and restarts.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -20,6 +21,8 @@ mod commit;
 mod demand;
 mod dispatch;
 mod executor;
+mod find;
+mod history;
 mod hold;
 mod host;
 mod operate;
@@ -34,5 +37,6 @@ mod watch;
 
 pub use client::{Client, ClientError, Unusable};
 pub use executor::{Attempt, Executor, Live, Past, TurnDone, TurnWork};
+pub use history::HistoryReader;
 pub use host::Host;
 pub use options::{HostOptions, TroublePolicy};

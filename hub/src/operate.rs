@@ -92,19 +92,22 @@ impl Client {
     }
 
     /// Starts an ended instance again from its beginning: the same orchestration, version, input and tags. Under another
-    /// id when one is given, and then whatever its own status is.
+    /// id when one is given, and then whatever its own status is; that other id must be one that no instance has. The
+    /// same key again is the same start, as in [`Client::start_requested`].
     ///
     /// # Errors
-    /// [`ClientError::Absent`], [`ClientError::Refused`] with [`Refused::Exists`] when it has not ended,
-    /// [`ClientError::NotBegun`], or why it cannot be done.
+    /// [`ClientError::Absent`], [`ClientError::NotEnded`], [`ClientError::NotBegun`], [`ClientError::Refused`] with
+    /// [`Refused::Exists`] when the other id is taken, or why it cannot be done.
     pub async fn restart(
         &self,
         instance: &InstanceId,
         to: Option<InstanceId>,
+        key: u128,
     ) -> Result<Created, ClientError> {
         let (_, record) = self.fenced(instance).await?;
+        let to = to.filter(|to| to != instance);
         if to.is_none() && !record.status.is_ended() {
-            return Err(Refused::Exists(record.status).into());
+            return Err(ClientError::NotEnded { instance: instance.clone(), status: record.status });
         }
         if record.status == Status::Pending {
             return Err(ClientError::NotBegun(instance.clone()));
@@ -115,9 +118,11 @@ impl Client {
             input: started.input,
             tags: record.tags,
             trace: started.parent_trace_context,
-            ..StartRequest::new(to.unwrap_or_else(|| instance.clone()), started.name)
+            ..StartRequest::new(to.clone().unwrap_or_else(|| instance.clone()), started.name)
         };
-        self.start(request, Reuse::default()).await
+        // The ended one is replaced, which was asked for. What has the other id is none of this call's business.
+        let reuse = if to.is_none() { Reuse::default() } else { Reuse { replaceable: Vec::new() } };
+        self.start_requested(request, reuse, key).await
     }
 
     /// How a run began. It stands near the front, so that one page is enough but for monstrous ones.

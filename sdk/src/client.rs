@@ -1,30 +1,55 @@
-//! The typed client: start an orchestration, talk to it, wait for its output.
+//! The typed client: start an orchestration, talk to it, wait for its output; find instances, read their histories and
+//! remove those that have ended.
 
-use std::future::{Future, IntoFuture};
+mod handle;
+mod history;
+mod instance;
+mod purge;
+mod query;
+mod request;
+mod start;
+
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use dauer_core::InstanceId;
 use dauer_core::ids::InvalidName;
-use dauer_core::model::{Record, Status};
-use dauer_core::send::StartRequest;
-use dauer_core::{InstanceId, Timestamp};
+use dauer_core::model::Status;
 use dauer_hub::ClientError;
-use dauer_proto::TaskFailureDetails;
 use dauer_replay::{Event, Failure, Orchestration};
-use dauer_store::{Env, Reuse};
+use dauer_store::Env;
 
 use crate::open::Hub;
 
+pub use handle::Handle;
+pub use history::HistoryStream;
+pub use instance::Instance;
+pub use purge::{PurgeCall, Purged};
+pub use query::{InstancePage, InstanceStream, PAGE_SIZE_MAX, QueryCall};
+pub use request::RequestId;
+pub use start::StartCall;
+
 /// A client's call that did not succeed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dauer::{ClientError, InstanceId};
+///
+/// let client = dauer::open("memory:")?.client();
+/// match client.purge(&InstanceId::new("order-1")?).await {
+///     Err(ClientError::Client(dauer::RawClientError::Absent(id))) => assert_eq!(id.as_str(), "order-1"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The id breaks a rule.
+    /// An id breaks a rule.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The call was refused.
@@ -38,9 +63,14 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
-    /// The output is not of the type that the orchestration's name says.
-    #[error("the output cannot be read; make the types of the name agree on both sides")]
-    Undecodable(#[source] serde_json::Error),
+    /// A stored value is not of the type that is asked for.
+    #[error("the {what} cannot be read; make the types of the name agree on both sides")]
+    Undecodable {
+        /// Which value.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
     /// The orchestration failed.
     #[error("the orchestration '{id}' failed")]
     Failed {
@@ -57,18 +87,54 @@ pub enum Error {
         /// How.
         status: Status,
     },
+    /// A page of no instances, or of more than fit into memory.
+    #[error(
+        "a page of {found} instances cannot be asked for; ask for 1 to {limit}, or leave it to the store"
+    )]
+    PageSize {
+        /// What was asked for.
+        found: usize,
+        /// The largest page.
+        limit: usize,
+    },
+    /// A purge was asked to remove instances that live.
+    #[error("only ended instances can be removed, and the query asks for {status:?}; nothing was removed")]
+    Living {
+        /// The first status that is not an end.
+        status: Status,
+    },
+    /// A purge was stopped on its way. What it removed is gone; the same again goes on with the rest.
+    #[error("the purge was stopped after {count} instances; run the same again for the rest")]
+    PurgeStopped {
+        /// Instances removed before.
+        count: usize,
+        /// By what.
+        source: ClientError,
+    },
 }
 
-/// A client of a hub.
+/// A client of a hub. Cheap to clone; any number of clients, in any number of processes, may work on one hub.
+///
+/// ```
+/// # use dauer::Orchestration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+///
+/// let client = dauer::open("memory:")?.client();
+/// let order = client.start(ORDER, &7).id("order-7").await?;
+/// assert_eq!(client.get(order.id()).await?.unwrap().name(), "order");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     raw: dauer_hub::Client,
-    env: Arc<dyn Env>,
 }
 
 impl Client {
     pub(crate) fn new(hub: &Hub, env: Arc<dyn Env>) -> Self {
-        Self { raw: dauer_hub::Client::new(Arc::clone(&hub.manage), Arc::clone(&env)), env }
+        Self { raw: dauer_hub::Client::new(Arc::clone(&hub.manage), env) }
     }
 
     /// The client without types, for tools.
@@ -77,22 +143,26 @@ impl Client {
         &self.raw
     }
 
-    /// Starts an orchestration once it is awaited. Without [`StartCall::id`] it gets a random id.
+    /// Starts an orchestration once it is awaited. Without [`StartCall::id`] it gets an id that nobody has.
     pub fn start<I: Serialize, O>(&self, orchestration: Orchestration<I, O>, input: &I) -> StartCall<O> {
-        StartCall {
-            client: self.clone(),
-            name: orchestration.name(),
-            version: orchestration.version_name(),
-            input: serde_json::to_string(input),
-            id: None,
-            at: None,
-            tags: Vec::new(),
-            reuse: Reuse::default(),
-            output: PhantomData,
-        }
+        StartCall::new(self.clone(), orchestration, input)
     }
 
-    /// A handle on an instance that was started before.
+    /// A handle on an instance that was started before. Whether it is there is not looked at.
+    ///
+    /// ```
+    /// # use dauer::Orchestration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// client.start(ORDER, &7).id("order-7").await?;
+    /// let order = client.handle(ORDER, "order-7")?;
+    /// assert!(order.status().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Name`] when no instance can have that id.
@@ -100,7 +170,84 @@ impl Client {
         Ok(Handle { client: self.clone(), id: InstanceId::new(id)?, output: PhantomData })
     }
 
+    /// An instance as it stands, whatever its orchestration; `None` when there is none of that id.
+    ///
+    /// # Errors
+    /// [`Error::Client`] when the store cannot tell.
+    pub async fn get(&self, id: &InstanceId) -> Result<Option<Instance>, Error> {
+        let record = self.raw.get(id).await?;
+        Ok(record.map(|record| Instance::new(id.clone(), record)))
+    }
+
+    /// Finds instances: name the conditions, then ask for a page, for all of them as a stream, or for their removal.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::Status;
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// let mut failed = client.query().name("order").status(Status::Failed).tag("team", "north").stream();
+    /// while let Some(order) = failed.next().await {
+    ///     let order = order?;
+    ///     println!("{} failed: {}", order.id(), order.failure().unwrap());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query(&self) -> QueryCall {
+        QueryCall::new(self.clone())
+    }
+
+    /// The history of the run that an instance is in now, event by event. Of one that has not begun it is empty.
+    ///
+    /// ```
+    /// # use dauer::Orchestration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// let client = dauer::open("memory:")?.client();
+    /// let order = client.start(ORDER, &7).await?;
+    /// let mut history = client.history(order.id()).await?;
+    /// while let Some(event) = history.next().await {
+    ///     println!("{:?}", event?.event_type);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Client`] when there is no such instance, or the store cannot tell.
+    pub async fn history(&self, id: &InstanceId) -> Result<HistoryStream, Error> {
+        Ok(HistoryStream::new(self.raw.history(id).await?))
+    }
+
+    /// Removes an ended instance for good, with its history. Nothing brings it back: what is still sent to it is dropped.
+    /// [`QueryCall::purge`] removes many.
+    ///
+    /// # Errors
+    /// [`Error::Client`] when there is no such instance, when it has not ended, or when others still have to do with it: a
+    /// start that waits, or messages that are not delivered yet.
+    pub async fn purge(&self, id: &InstanceId) -> Result<(), Error> {
+        Ok(self.raw.purge(id).await?)
+    }
+
     /// Raises an event. It is buffered until the orchestration waits for it.
+    ///
+    /// ```
+    /// # use dauer::Orchestration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// use dauer::Event;
+    /// const APPROVED: Event<String> = Event::new("approved");
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// let order = client.start(ORDER, &7).await?;
+    /// client.raise(order.id(), APPROVED, &"by the boss".to_owned()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error`] when the instance is absent, the data cannot be written, or the store refuses.
@@ -108,185 +255,5 @@ impl Client {
         let data = serde_json::to_string(data);
         let data = data.map_err(|source| Error::Unencodable { what: "event data", source })?;
         Ok(self.raw.raise(to, event.name(), Some(data)).await?)
-    }
-}
-
-/// A start that happens when it is awaited.
-#[must_use = "a start does nothing until it is awaited"]
-pub struct StartCall<O> {
-    client: Client,
-    name: &'static str,
-    version: Option<&'static str>,
-    input: Result<String, serde_json::Error>,
-    id: Option<String>,
-    at: Option<Timestamp>,
-    tags: Vec<(String, String)>,
-    reuse: Reuse,
-    output: PhantomData<fn() -> O>,
-}
-
-impl<O> StartCall<O> {
-    /// Under this id. A living instance of the same id is an error; an ended one is replaced.
-    pub fn id(self, id: impl Into<String>) -> Self {
-        Self { id: Some(id.into()), ..self }
-    }
-
-    /// Not before this time.
-    pub fn at(self, at: Timestamp) -> Self {
-        Self { at: Some(at), ..self }
-    }
-
-    /// With a label.
-    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.tags.push((key.into(), value.into()));
-        self
-    }
-
-    /// With another rule for ids that are taken.
-    pub fn reuse(self, reuse: Reuse) -> Self {
-        Self { reuse, ..self }
-    }
-
-    async fn run(self) -> Result<Handle<O>, Error> {
-        let input = self.input.map_err(|source| Error::Unencodable { what: "input", source })?;
-        let random = || self.client.env.random();
-        let id = self.id.unwrap_or_else(|| format!("{:016x}{:016x}", random(), random()));
-        let id = InstanceId::new(id)?;
-        let request = StartRequest {
-            version: self.version.map(str::to_owned),
-            input: Some(input),
-            tags: self.tags.into_iter().collect(),
-            scheduled: self.at,
-            ..StartRequest::new(id.clone(), self.name)
-        };
-        self.client.raw.start(request, self.reuse).await?;
-        Ok(Handle { client: self.client, id, output: PhantomData })
-    }
-}
-
-impl<O: 'static> IntoFuture for StartCall<O> {
-    type Output = Result<Handle<O>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
-
-/// One started instance.
-pub struct Handle<O> {
-    client: Client,
-    id: InstanceId,
-    output: PhantomData<fn() -> O>,
-}
-
-/// Longer than anyone waits: a wait without a timeout.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-impl<O> Handle<O> {
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> &InstanceId {
-        &self.id
-    }
-
-    /// Its record, if it still exists.
-    ///
-    /// # Errors
-    /// [`Error::Client`] when the store cannot tell.
-    pub async fn status(&self) -> Result<Option<Record>, Error> {
-        Ok(self.client.raw.get(&self.id).await?)
-    }
-
-    /// Raises an event to it.
-    ///
-    /// # Errors
-    /// As [`Client::raise`].
-    pub async fn raise<T: Serialize>(&self, event: Event<T>, data: &T) -> Result<(), Error> {
-        self.client.raise(&self.id, event, data).await
-    }
-
-    /// Suspends it: nothing is delivered until it is resumed.
-    ///
-    /// # Errors
-    /// [`Error::Client`] when it is absent or the store refuses.
-    pub async fn suspend(&self, reason: &str) -> Result<(), Error> {
-        Ok(self.client.raw.suspend(&self.id, Some(reason.to_owned())).await?)
-    }
-
-    /// Resumes it.
-    ///
-    /// # Errors
-    /// As [`Handle::suspend`].
-    pub async fn resume(&self, reason: &str) -> Result<(), Error> {
-        Ok(self.client.raw.resume(&self.id, Some(reason.to_owned())).await?)
-    }
-
-    /// Rewinds it after it has failed: what failed is done again, what succeeded is not; failed children are rewound with it.
-    /// It is the same instance, in a new execution that goes on with the history of the failed one.
-    ///
-    /// # Errors
-    /// [`ClientError::NotFailed`] when it has not failed, or why it cannot be done.
-    pub async fn rewind(&self, reason: &str) -> Result<(), Error> {
-        Ok(self.client.raw.rewind(&self.id, Some(reason.to_owned())).await?)
-    }
-
-    /// Runs it again from its beginning once it has ended, with the same input, version and tags, under the same id.
-    ///
-    /// # Errors
-    /// [`ClientError::Refused`] when it has not ended, or why it cannot be done.
-    pub async fn restart(&self) -> Result<(), Error> {
-        self.client.raw.restart(&self.id, None).await?;
-        Ok(())
-    }
-
-    /// Runs the same again under another id, with the same input, version and tags.
-    ///
-    /// # Errors
-    /// As [`Client::start`].
-    pub async fn restart_as(&self, id: &str) -> Result<Self, Error> {
-        let id = InstanceId::new(id)?;
-        self.client.raw.restart(&self.id, Some(id.clone())).await?;
-        Ok(Self { client: self.client.clone(), id, output: PhantomData })
-    }
-
-    /// Terminates it and its open children.
-    ///
-    /// # Errors
-    /// As [`Handle::suspend`].
-    pub async fn terminate(&self, reason: &str) -> Result<(), Error> {
-        let output = serde_json::to_string(reason);
-        let output = output.map_err(|source| Error::Unencodable { what: "reason", source })?;
-        Ok(self.client.raw.terminate(&self.id, Some(output), true).await?)
-    }
-}
-
-impl<O: DeserializeOwned> Handle<O> {
-    /// Waits for the end, however long it takes, and gives the output.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] with the failure, [`Error::Ended`] when it was terminated, or why it cannot be told.
-    pub async fn output(&self) -> Result<O, Error> {
-        self.output_within(FOR_EVER).await
-    }
-
-    /// As [`Handle::output`], for at most so long.
-    ///
-    /// # Errors
-    /// As [`Handle::output`], and [`ClientError::TimedOut`].
-    pub async fn output_within(&self, timeout: Duration) -> Result<O, Error> {
-        let record = self.client.raw.wait_ended(&self.id, timeout).await?;
-        match record.status {
-            Status::Completed => {
-                let output = record.output.as_ref().map_or("null", |output| output.as_str());
-                serde_json::from_str(output).map_err(Error::Undecodable)
-            }
-            Status::Failed => {
-                let details = record.failure.and_then(|failure| failure.decode::<TaskFailureDetails>().ok());
-                let source = Box::new(Failure::from(details.unwrap_or_default()));
-                Err(Error::Failed { id: self.id.clone(), source })
-            }
-            status => Err(Error::Ended { id: self.id.clone(), status }),
-        }
     }
 }

@@ -36,15 +36,21 @@ mod runtime;
 mod shutdown;
 mod worker;
 
-pub use client::{Client, Error as ClientError, Handle, StartCall};
+pub use client::{
+    Client, Error as ClientError, Handle, HistoryStream, Instance, InstancePage, InstanceStream,
+    PAGE_SIZE_MAX, PurgeCall, Purged, QueryCall, RequestId, StartCall,
+};
 pub use local::LocalExecutor;
 pub use open::{Hub, OpenError, open, open_existing};
 pub use shutdown::{ShutdownSignal, shutdown_signal, shutdown_signal_once};
 pub use worker::{Worker, WorkerBuilder};
 
+pub use dauer_core::ids::InvalidName;
 pub use dauer_core::model::{Record, Status, Trouble, TroubleKind};
+pub use dauer_core::send::InvalidRequest;
 pub use dauer_core::{ExecutionId, HostId, InstanceId, Timestamp};
-pub use dauer_hub::{HostOptions, TroublePolicy};
+pub use dauer_hub::{ClientError as RawClientError, HostOptions, TroublePolicy};
+pub use dauer_proto::{EventType, HistoryEvent};
 pub use dauer_replay::{
     Activity, ActivityContext, Call, CallError, ChildCall, Error, Event, Failure, NextEvent, Orchestration,
     OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started, Timeout, Uuid,

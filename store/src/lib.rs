@@ -6,6 +6,7 @@
 
 mod by_id;
 mod clock;
+mod cursor;
 pub mod env;
 mod manage;
 mod refused;
@@ -14,6 +15,7 @@ mod work;
 
 pub use by_id::ById;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use cursor::Cursor;
 pub use env::Env;
 pub use manage::{
     Create, Created, Dump, DumpItem, Effort, Host, IdPage, InstanceDump, List, Manage, Page, Purge, Purged,

@@ -64,6 +64,10 @@ pub enum Refused {
     /// The instance exists in that status, and the reuse policy keeps it.
     #[error("the instance exists and is {0:?}")]
     Exists(Status),
+    /// What a query or list was to go on behind is nothing that a page of this store ended with; trying again does not
+    /// help.
+    #[error("'{0}' is no cursor of this store; give `next` of the last page in the same order, or nothing")]
+    Cursor(String),
     /// The store was written by a newer dauer.
     #[error("the store has format {0}; use a newer dauer")]
     Newer(u32),

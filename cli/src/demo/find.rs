@@ -62,7 +62,7 @@ pub(super) async fn orders(hub: &Hub) -> Result<Orders, Box<dyn Error>> {
     }
     let unfinished = match unfinished {
         Some(id) => {
-            let events = crate::history::read(&**hub.manage(), &id).await?;
+            let events = crate::history::read(hub, &id).await?;
             Some(Unfinished { id, done: done(&events) })
         }
         None => None,

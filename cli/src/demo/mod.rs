@@ -151,7 +151,7 @@ async fn approve(hub: &Hub, order: &Handle<String>, progress: &Progress) -> Resu
 
 /// The output, and the history that led to it.
 async fn conclude(hub: &Hub, order: &Handle<String>, output: &str) -> Result<(), Box<dyn Error>> {
-    let events = crate::history::read(&**hub.manage(), order.id()).await?;
+    let events = crate::history::read(hub, order.id()).await?;
     let out = &mut io::stdout().lock();
     writeln!(out, "\nOutput: {output}\n\nHistory of {}, which is all that a restart needs:", order.id())?;
     crate::history::print(out, &events)?;

@@ -66,17 +66,6 @@ pub(crate) enum Failure {
         /// How it ended.
         status: Status,
     },
-    /// What only an ended instance allows was asked of a living one.
-    #[error("the instance '{id}' is {}, it has not ended; nothing was changed", status_name(*.status))]
-    Alive {
-        /// Which.
-        id: InstanceId,
-        /// Where it stands.
-        status: Status,
-    },
-    /// There is no start in the history: what the instance was started with cannot be told yet.
-    #[error("the instance '{0}' has not begun, so that its input is not recorded yet; nothing was changed")]
-    NotBegun(InstanceId),
     /// The instance that was waited for failed.
     #[error("the instance '{id}' failed")]
     Failed {
@@ -122,9 +111,6 @@ pub(crate) enum Failure {
     /// Options that exclude each other, or none where one is needed.
     #[error("{0}")]
     Usage(&'static str),
-    /// A token that no page ended with.
-    #[error("'{0}' is no token of this store; give the one that the last page ended with")]
-    Token(String),
     /// Output could not be written.
     #[error("the output could not be written")]
     Output(#[from] io::Error),

@@ -85,10 +85,12 @@ pub(super) const TABLE: &[Kind] = &[
         hint: "`dauer help VERB` shows what it takes, with an example",
         errors: &[
             "cli::Failure::Request",
-            "cli::Failure::Token",
             "cli::Failure::Usage",
             "core::InvalidRequest::Time",
             "hub::ClientError::Invalid",
+            "sdk::Error::Living",
+            "sdk::Error::PageSize",
+            "store::Refused::Cursor",
         ],
     },
     Kind {
@@ -161,7 +163,7 @@ pub(super) const TABLE: &[Kind] = &[
         grpc: "ABORTED",
         exit: CONFLICT,
         hint: "somebody was quicker: look at it with `dauer get`, then run the same again",
-        errors: &["cli::Failure::Moved", "store::Refused::Fenced"],
+        errors: &["cli::Failure::Moved", "hub::ClientError::MovedOn", "store::Refused::Fenced"],
     },
     Kind {
         code: "already_ended",
@@ -175,7 +177,14 @@ pub(super) const TABLE: &[Kind] = &[
         grpc: "FAILED_PRECONDITION",
         exit: STATE,
         hint: "wait for its end, or end it with `dauer terminate`; `dauer get` says what it waits for",
-        errors: &["cli::Failure::Alive", "cli::Failure::NotBegun", "hub::ClientError::NotBegun"],
+        errors: &["hub::ClientError::NotBegun", "hub::ClientError::NotEnded"],
+    },
+    Kind {
+        code: "engaged",
+        grpc: "FAILED_PRECONDITION",
+        exit: STATE,
+        hint: "run the same again a little later: what waits for it, or is sent by it, comes first",
+        errors: &["hub::ClientError::Engaged"],
     },
     Kind {
         code: "not_failed",
@@ -257,6 +266,7 @@ pub(super) const TABLE: &[Kind] = &[
             "cli::Failure::Refused",
             "hub::ClientError::Refused",
             "sdk::Error::Client",
+            "sdk::Error::PurgeStopped",
             "store::Refused::NotExecuted",
         ],
     },

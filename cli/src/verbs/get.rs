@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use dauer::{Hub, InstanceId};
+use dauer_hub::ClientError;
 
 use super::{found, on_store};
 use crate::error::Failure;
@@ -38,7 +39,7 @@ pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
         let mut looks = 1;
         loop {
             match show(hub, &id, arguments.common.output).await {
-                Err(Failure::Moved(_)) if looks < LOOKS => looks += 1,
+                Err(Failure::Client(ClientError::MovedOn(_))) if looks < LOOKS => looks += 1,
                 result => return result.map(|()| ExitCode::SUCCESS),
             }
         }
@@ -48,7 +49,7 @@ pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
 
 async fn show(hub: &Hub, id: &InstanceId, format: Format) -> Result<(), Failure> {
     let record = found(hub, id).await?;
-    let past = past(&**hub.manage(), id, &record).await?;
+    let past = past(hub, id, &record).await?;
     let waiting = waiting(&**hub.manage(), id, &record, (past.open, now())).await?;
     let input = past.started.and_then(|start| start.input);
     let out = &mut io::stdout().lock();

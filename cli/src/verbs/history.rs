@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{found, on_store};
 use crate::error::Failure;
-use crate::history::{Reader, Table};
+use crate::history::Table;
 use crate::output::{Common, Format};
 
 /// What `dauer history` is told.
@@ -45,8 +45,8 @@ pub(crate) async fn history(arguments: History) -> Result<ExitCode, Failure> {
     on_store(&arguments.common, async |hub| {
         let record = found(hub, &id).await?;
         let mut printer = Printer::new(&id, &record, arguments.common.output)?;
-        let mut reader = Reader::new(&id, &record);
-        while let Some(batches) = reader.next(&**hub.manage()).await? {
+        let mut reader = hub.client().raw().history_of(&id, &record);
+        while let Some(batches) = reader.next().await? {
             for stored in batches {
                 let events = stored.batch.decode();
                 let events =

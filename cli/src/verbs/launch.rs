@@ -1,30 +1,21 @@
-//! What `start` and `restart` share: the start itself, and waiting for the end.
+//! What `start` and `restart` share: telling what was started, and waiting for the end.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use dauer::{Hub, InstanceId, Record, Refused, Reuse, Status};
+use dauer::{Hub, InstanceId, Record, Status};
 use dauer_core::MessageId;
-use dauer_core::model::Over;
-use dauer_core::send::{self, Caller, StartRequest};
-use dauer_store::{Create, Created};
+use dauer_core::identity::requested;
+use dauer_store::Created;
 use serde::Serialize;
-use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::output::{Format, Versioned, plain, write_json};
-use crate::time::{now, parse_duration};
+use crate::time::parse_duration;
 use crate::view::{Instance, failure_of};
 use crate::waiting::workers;
-
-/// How often a start is sent again when the store did not execute it or does not know: the message has an identity, so
-/// that it starts at most one run.
-const ATTEMPTS: u32 = 8;
-
-/// The delay before the first of these; each is twice as long as the one before.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Longer than anyone waits.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -55,34 +46,6 @@ struct Shown<'a> {
     created: &'static str,
 }
 
-/// Sends a start. The same key and id again are the same start.
-pub(super) async fn launch(
-    hub: &Hub,
-    request: StartRequest,
-    reuse: Reuse,
-    key: Uuid,
-) -> Result<Launched, Failure> {
-    let id = request.instance.clone();
-    let living = reuse.replaceable.iter().any(|status| !status.is_ended());
-    let over = if living { Over::Terminate } else { Over::Refuse };
-    let caller = Caller { request: key.as_u128(), repeatable: true, now: now() };
-    let start = send::start(request, caller, over)?;
-    let message = start.id;
-    let mut attempts = 0;
-    loop {
-        let create = Create { start: start.clone(), reuse: reuse.clone() };
-        let answer = hub.manage().create(vec![create]).await.into_iter().next();
-        match answer.unwrap_or(Err(Refused::Fenced)) {
-            Ok(created) => return Ok(Launched { id, message, created }),
-            Err(Refused::Unknown(_) | Refused::NotExecuted(_)) if attempts < ATTEMPTS => {
-                tokio::time::sleep(RETRY_DELAY * 2u32.pow(attempts)).await;
-                attempts += 1;
-            }
-            Err(refused) => return Err(refused.into()),
-        }
-    }
-}
-
 /// Prints what was started, and its end if that is asked for.
 pub(super) async fn follow(
     hub: &Hub,
@@ -102,6 +65,11 @@ pub(super) async fn follow(
 }
 
 impl Launched {
+    /// What became of a start with that key.
+    pub(super) fn new(id: InstanceId, key: u128, created: Created) -> Self {
+        Self { message: requested(&id, key), id, created }
+    }
+
     fn shown(&self) -> Shown<'_> {
         let (execution, created) = match self.created {
             Created::New(execution) => (execution, "new"),

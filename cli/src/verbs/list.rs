@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{Hub, InstanceId, Record, Refused};
-use dauer_store::{Page, Query};
+use dauer::{Hub, InstanceId, Record};
+use dauer_store::Query;
 
 use super::filter::Filter;
 use super::on_store;
@@ -39,8 +39,8 @@ pub(crate) struct List {
     /// Show all that match.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Go on behind the last page, by the token that it ended with.
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    /// Go on behind the last page, by the cursor that it ended with.
+    #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     after: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
     .await
 }
 
-/// Gives all matches to `each`, a page at a time, until there are `limit`. The token for the rest, if there is a rest.
+/// Gives all matches to `each`, a page at a time, until there are `limit`. The cursor for the rest, if there is a rest.
 pub(super) async fn pages(
     hub: &Hub,
     mut query: Query,
@@ -75,16 +75,17 @@ pub(super) async fn pages(
     mut each: impl FnMut(&[(InstanceId, Record)]) -> Result<(), Failure>,
 ) -> Result<Option<String>, Failure> {
     let mut left = limit.unwrap_or(usize::MAX);
-    let mut given = query.after.clone();
     query.page = PAGE_ROWS;
+    let client = hub.client();
+    let client = client.raw();
     loop {
-        let mut page = ask(hub, &query, given.take()).await?;
+        let mut page = client.query(query.clone()).await?;
         let fits = page.records.iter().filter(|(_, record)| filter.admits(record)).count() <= left;
         if !fits {
-            // Ends with the last that is still wanted, so that the token of the page is the right one.
+            // Ends with the last that is still wanted, so that the cursor of the page is the right one.
             let wanted = page.records.iter().enumerate().filter(|(_, (_, record))| filter.admits(record));
             let rows = wanted.map(|(index, _)| index + 1).nth(left - 1).unwrap_or(PAGE_ROWS);
-            page = ask(hub, &Query { page: rows, ..query.clone() }, None).await?;
+            page = client.query(Query { page: rows, ..query.clone() }).await?;
         }
         page.records.retain(|(_, record)| filter.admits(record));
         left = left.saturating_sub(page.records.len());
@@ -93,15 +94,6 @@ pub(super) async fn pages(
             Some(next) if left > 0 && fits => query.after = Some(next),
             next => return Ok(next),
         }
-    }
-}
-
-/// One page. `given` is the token that the user gave, if it is about that: one that the store does not know is no trouble
-/// of the store's.
-async fn ask(hub: &Hub, query: &Query, given: Option<String>) -> Result<Page, Failure> {
-    match (hub.manage().query(query.clone()).await, given) {
-        (Err(Refused::NotExecuted(_)), Some(token)) => Err(Failure::Token(token)),
-        (page, _) => Ok(page?),
     }
 }
 
@@ -180,7 +172,7 @@ impl<W: Write> Printer<W> {
             writeln!(self.out, "\n],\"next\":{next}}}")?;
         }
         self.out.flush()?;
-        // In a document the token is a field. Elsewhere it is not data, and without stderr nobody misses it.
+        // In a document the cursor is a field. Elsewhere it is not data, and without stderr nobody misses it.
         let _ = match (next, self.format) {
             (_, Format::Json) => Ok(()),
             (Some(next), _) => writeln!(io::stderr(), "more: --after '{}', or --all", plain(next)),

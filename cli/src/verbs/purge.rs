@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dauer::{Hub, InstanceId, Record, Reuse};
+use dauer_hub::ClientError;
 use dauer_store::Query;
 use serde::Serialize;
 
@@ -112,7 +113,7 @@ async fn ended(hub: &Hub, given: &[String]) -> Result<Vec<InstanceId>, Failure> 
     for id in &ids {
         let status = found(hub, id).await?.status;
         if !status.is_ended() {
-            return Err(Failure::Alive { id: id.clone(), status });
+            return Err(ClientError::NotEnded { instance: id.clone(), status }.into());
         }
     }
     Ok(ids)

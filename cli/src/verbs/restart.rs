@@ -3,15 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{InstanceId, Reuse};
-use dauer_core::send::StartRequest;
+use dauer::InstanceId;
 use uuid::Uuid;
 
-use super::launch::{Wait, follow, launch};
-use super::{found, on_store};
+use super::launch::{Launched, Wait, follow};
+use super::on_store;
 use crate::error::Failure;
 use crate::output::Common;
-use crate::waiting::past;
 
 /// What `dauer restart` is told.
 #[derive(Args)]
@@ -37,28 +35,15 @@ Example:
 /// Starts an instance again. One that continued as new begins with the input of its last run.
 pub(crate) async fn restart(arguments: Restart) -> Result<ExitCode, Failure> {
     let id = InstanceId::new(arguments.id)?;
-    let key = Uuid::new_v4();
-    let target = match &arguments.new_id {
-        None => id.clone(),
-        Some(Some(new)) => InstanceId::new(new.as_str())?,
-        Some(None) => InstanceId::new(key.simple().to_string())?,
+    let key = Uuid::new_v4().as_u128();
+    let other = match arguments.new_id {
+        None => None,
+        Some(Some(new)) => Some(InstanceId::new(new)?),
+        Some(None) => Some(InstanceId::new(format!("{key:032x}"))?),
     };
-    // Another id is to be new; this one is replaced, as it has ended.
-    let reuse = if target == id { Reuse::default() } else { Reuse { replaceable: Vec::new() } };
     on_store(&arguments.common, async |hub| {
-        let record = found(hub, &id).await?;
-        if target == id && !record.status.is_ended() {
-            return Err(Failure::Alive { id: id.clone(), status: record.status });
-        }
-        let past = past(&**hub.manage(), &id, &record).await?;
-        let started = past.started.ok_or_else(|| Failure::NotBegun(id.clone()))?;
-        let request = StartRequest {
-            version: started.version,
-            input: started.input,
-            tags: record.tags,
-            ..StartRequest::new(target, started.name)
-        };
-        let launched = launch(hub, request, reuse, key).await?;
+        let created = hub.client().raw().restart(&id, other.clone(), key).await?;
+        let launched = Launched::new(other.unwrap_or(id), key, created);
         follow(hub, launched, &arguments.wait, arguments.common.output).await
     })
     .await

@@ -4,13 +4,12 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use dauer::{Hub, InstanceId, OpenError, Reuse, Status, Timestamp};
-use dauer_core::ids::check_name;
+use dauer::{Hub, InstanceId, OpenError, RequestId, Reuse, Status, Timestamp};
 use dauer_core::send::StartRequest;
 use uuid::Uuid;
 
 use super::filter::parse_tag;
-use super::launch::{Wait, follow, launch};
+use super::launch::{Launched, Wait, follow};
 use super::url_of;
 use crate::error::Failure;
 use crate::output::Common;
@@ -77,22 +76,22 @@ Example:
 pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let reuse = reuse(&arguments.reuse_policy)?;
     let key = match &arguments.request_id {
-        None => Uuid::new_v4(),
-        Some(text) => request_key(text)?,
+        None => Uuid::new_v4().as_u128(),
+        Some(text) => RequestId::new(text)?.as_u128(),
     };
-    // From the key, so that the same request without an id is the same instance.
-    let id = InstanceId::new(arguments.id.unwrap_or_else(|| key.simple().to_string()))?;
+    // From the key, so that the same request without an id is the same instance, as for every other client.
+    let id = InstanceId::new(arguments.id.unwrap_or_else(|| format!("{key:032x}")))?;
     let request = StartRequest {
         version: arguments.version,
         input: payload::read("input", arguments.input.as_deref())?,
         tags: arguments.tags.into_iter().collect(),
         scheduled: arguments.at,
-        ..StartRequest::new(id, arguments.name)
+        ..StartRequest::new(id.clone(), arguments.name)
     };
     let hub = open(&url_of(&arguments.common.store))?;
     let result = Box::pin(async {
-        let launched = launch(&hub, request, reuse, key).await?;
-        follow(&hub, launched, &arguments.wait, arguments.common.output).await
+        let created = hub.client().raw().start_requested(request, reuse, key).await?;
+        follow(&hub, Launched::new(id, key, created), &arguments.wait, arguments.common.output).await
     })
     .await;
     hub.close().await;
@@ -113,12 +112,6 @@ fn open(url: &str) -> Result<Hub, Failure> {
         }
         opened => Ok(opened?),
     }
-}
-
-/// The identity of a request: a UUID is its own, any other text gets one.
-fn request_key(text: &str) -> Result<Uuid, Failure> {
-    check_name("request id", text)?;
-    Ok(Uuid::try_parse(text).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())))
 }
 
 fn reuse(policies: &[Policy]) -> Result<Reuse, Failure> {

@@ -107,7 +107,7 @@ fn people_are_told_that_there_is_more() {
     assert_eq!(empty, json(r#"{"dauer":1,"instances":[],"next":null}"#));
     assert_eq!(succeeds(&["list", "--name", "nobody", "-o", "jsonl"], &folder), "");
     let text = fails(&["list", "--after", "nonsense"], &folder, 2);
-    assert!(text.contains("'nonsense' is no token of this store"), "{text}");
+    assert!(text.contains("'nonsense' is no cursor of this store"), "{text}");
     fails(&["list", "--all", "--limit", "1"], &folder, 2);
     fails(&["list", "--limit", "0"], &folder, 2);
 }

@@ -23,7 +23,7 @@ fn nothing_is_removed_when_one_of_them_cannot_be() {
     let folder = filled("purge-all");
     let text = fails(&["purge", "done", "event"], &folder, 5);
     assert!(
-        text.contains("the instance 'event' is running, it has not ended; nothing was changed"),
+        text.contains("the instance 'event' is Running, it has not ended; nothing was changed"),
         "{text}"
     );
     fails(&["purge", "done", "nobody"], &folder, 3);

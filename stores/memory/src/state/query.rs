@@ -3,7 +3,7 @@
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::time::Duration;
 
-use dauer_store::{Cause, IdPage, InstanceId, Kind, List, Page, Query, Record, Refused, Timestamp};
+use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Page, Query, Record, Refused, Timestamp};
 
 use super::State;
 use crate::defect::Defect;
@@ -11,7 +11,16 @@ use crate::defect::Defect;
 /// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
 const PAGE_ROWS: usize = 100;
 
+/// Where an instance stands: a time, then its id.
 type Key = (Timestamp, InstanceId);
+
+fn read_cursor(text: &str) -> Result<Key, Refused> {
+    Cursor::read(text).map(|Cursor { at, id }| (at, id))
+}
+
+fn write_cursor((at, id): &Key) -> String {
+    Cursor { at: *at, id: id.clone() }.write()
+}
 
 impl State {
     /// One page of instances, by time of creation and id.
@@ -74,18 +83,4 @@ impl State {
         let next = found.next().and(keys.last()).map(|last| write_cursor(last));
         Ok(IdPage { ids: keys.into_iter().map(|(_, id)| id.clone()).collect(), next })
     }
-}
-
-fn write_cursor((time, id): &Key) -> String {
-    format!("{}/{id}", time.0)
-}
-
-fn read_cursor(cursor: &str) -> Result<Key, Refused> {
-    let parts = cursor.split_once('/');
-    let key = parts.and_then(|(time, id)| Some((Timestamp(time.parse().ok()?), InstanceId::new(id).ok()?)));
-    key.ok_or_else(|| {
-        let reason =
-            format!("{cursor:?} is no cursor of this store; give `next` of the last page, or nothing");
-        Refused::NotExecuted(Cause::new(reason))
-    })
 }

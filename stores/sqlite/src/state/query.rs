@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Rows, named_params};
 
-use dauer_store::{Cause, IdPage, InstanceId, Kind, List, Page, Query, Refused, Status, Timestamp};
+use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Page, Query, Status, Timestamp};
 
 use super::View;
 use super::instance::{Instance, select_instances};
@@ -185,20 +185,15 @@ fn mask(statuses: &[Status]) -> i64 {
     statuses.iter().fold(0, |mask, status| mask | 1 << status_code(*status))
 }
 
-fn write_cursor(time: Timestamp, id: &InstanceId) -> String {
-    format!("{}/{id}", time.0)
+fn write_cursor(at: Timestamp, id: &InstanceId) -> String {
+    Cursor { at, id: id.clone() }.write()
 }
 
 /// Where a page begins: before everything without a cursor.
 pub(super) fn read_cursor(cursor: Option<&str>) -> Outcome<(i64, String)> {
     let Some(cursor) = cursor else { return Ok((i64::MIN, String::new())) };
-    let parts = cursor.split_once('/');
-    let key = parts.and_then(|(time, id)| Some((time.parse().ok()?, id.to_owned())));
-    key.ok_or_else(|| {
-        let reason =
-            format!("{cursor:?} is no cursor of this store; give `next` of the last page, or nothing");
-        Refused::NotExecuted(Cause::new(reason)).into()
-    })
+    let Cursor { at, id } = Cursor::read(cursor)?;
+    Ok((at.0, id.as_str().to_owned()))
 }
 
 #[cfg(test)]

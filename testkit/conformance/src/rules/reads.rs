@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dauer_store::{
-    ExecutionId, Kind, List, Payload, Purge, Purged, Query, Revision, Slice, Status, StoredBatch, Tags,
-    Timestamp,
+    ExecutionId, Kind, List, Payload, Purge, Purged, Query, Refused, Revision, Slice, Status, StoredBatch,
+    Tags, Timestamp,
 };
 
 use crate::run::open;
@@ -113,6 +113,11 @@ pub async fn r13c_a_query_pages_over_every_instance_once(fixture: &dyn Fixture) 
         w.check(found.len() <= expected.len(), "the pages come to an end");
     }
     w.same(&found, &expected.map(String::from).to_vec(), "every instance once, the oldest first");
+    let after = Some("nonsense".to_owned());
+    let nowhere = w.manage().query(Query { after: after.clone(), ..Query::default() }).await;
+    w.check(matches!(nowhere, Err(Refused::Cursor(_))), "a query goes on only behind a page");
+    let nowhere = w.manage().list(List { after, ..List::default() }).await;
+    w.check(matches!(nowhere, Err(Refused::Cursor(_))), "a list goes on only behind a page");
 }
 
 async fn matching(w: &World<'_>, query: Query) -> Vec<String> {
