@@ -5,6 +5,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use dauer::{
     Client, ClientError, Error, Event, HostOptions, Hub, InstanceId, Orchestration, OrchestrationContext,
     PAGE_SIZE_MAX, QueryCall, RawClientError, Refused, Result, Status, Timestamp,
@@ -51,29 +53,40 @@ async fn ids(query: QueryCall) -> Vec<String> {
     query.stream().map_ok(|instance| instance.id().to_string()).try_collect().await.unwrap()
 }
 
-/// An instance in every state that a query can ask for, and a worker.
+/// Waits until what is created next is created later: a store's time has milliseconds.
+async fn moment_passes() {
+    let began = std::time::SystemTime::now();
+    while began.elapsed().is_ok_and(|passed| passed < Duration::from_millis(2)) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An instance in every state that a query can ask for, and a worker. Their ids are in the order of their creation.
 async fn filled(hub: &Hub) -> Running {
     let running = work(hub);
     let client = &running.client;
     let start = |code: Orchestration<u32, u32>, id: &str| client.start(code, &1).id(id).tag("zone", "north");
-    start(DONE, "a-done").tag("size", "small").await.unwrap().ended_within(SOON).await.unwrap();
-    start(BROKEN, "a-broken").await.unwrap().ended_within(SOON).await.unwrap();
-    let waiting = client.start(WAITS, &1).id("b-waits").tag("zone", "south").await.unwrap();
+    start(DONE, "a1-done").tag("size", "small").await.unwrap().ended_within(SOON).await.unwrap();
+    moment_passes().await;
+    start(BROKEN, "a2-broken").await.unwrap().ended_within(SOON).await.unwrap();
+    let waiting = client.start(WAITS, &1).id("b1-waits").tag("zone", "south").await.unwrap();
     waiting.started_within(SOON).await.unwrap();
-    let paused = client.start(WAITS, &1).id("b-paused").await.unwrap();
+    let paused = client.start(WAITS, &1).id("b2-paused").await.unwrap();
     paused.suspend("for the test").await.unwrap();
     running.wait(paused.id(), |record| record.status == Status::Suspended).await;
-    let killed = client.start(WAITS, &1).id("b-killed").await.unwrap();
+    moment_passes().await;
+    let killed = client.start(WAITS, &1).id("b3-killed").await.unwrap();
     killed.terminate("for the test").await.unwrap();
     killed.ended_within(SOON).await.unwrap();
-    let stalled = client.start(WAITS.version("9"), &1).id("c-stalled").await.unwrap();
+    let stalled = client.start(WAITS.version("9"), &1).id("c1-stalled").await.unwrap();
     running.wait(stalled.id(), |record| record.trouble.is_some()).await;
-    client.start(WAITS, &1).id("c-later").at(Timestamp(4_000_000_000_000)).await.unwrap();
+    client.start(WAITS, &1).id("c2-later").at(Timestamp(4_000_000_000_000)).await.unwrap();
     running
 }
 
-/// Those of [`filled`], in the order of their creation.
-const IDS: [&str; 7] = ["a-done", "a-broken", "b-waits", "b-paused", "b-killed", "c-stalled", "c-later"];
+/// Those of [`filled`].
+const IDS: [&str; 7] =
+    ["a1-done", "a2-broken", "b1-waits", "b2-paused", "b3-killed", "c1-stalled", "c2-later"];
 
 #[tokio::test]
 async fn every_condition_selects_its_own() {
@@ -81,29 +94,40 @@ async fn every_condition_selects_its_own() {
     for hub in hubs(&folder) {
         let running = filled(&hub).await;
         let all = || running.client.query();
-        let broken = running.client.get(&InstanceId::new("a-broken").unwrap()).await.unwrap().unwrap();
+        let broken = running.client.get(&InstanceId::new("a2-broken").unwrap()).await.unwrap().unwrap();
         let cases: [(&str, QueryCall, &[&str]); 15] = [
-            ("status", all().status(Status::Failed), &["a-broken"]),
-            ("two", all().status(Status::Completed).status(Status::Terminated), &["a-done", "b-killed"]),
-            ("statuses", all().statuses([Status::Suspended, Status::Running]), &["b-waits", "b-paused"]),
+            ("status", all().status(Status::Failed), &["a2-broken"]),
+            ("two", all().status(Status::Completed).status(Status::Terminated), &["a1-done", "b3-killed"]),
+            ("statuses", all().statuses([Status::Suspended, Status::Running]), &["b1-waits", "b2-paused"]),
             ("nobody", all().status(Status::Canceled), &[]),
-            ("name", all().name("done"), &["a-done"]),
+            ("name", all().name("done"), &["a1-done"]),
             ("no name", all().name("nobody"), &[]),
-            ("prefix", all().id_prefix("b-"), &["b-waits", "b-paused", "b-killed"]),
-            ("tag", all().tag("zone", "north"), &["a-done", "a-broken"]),
-            ("tags", all().tag("zone", "north").tag("size", "small"), &["a-done"]),
+            ("prefix", all().id_prefix("b"), &["b1-waits", "b2-paused", "b3-killed"]),
+            ("tag", all().tag("zone", "north"), &["a1-done", "a2-broken"]),
+            ("tags", all().tag("zone", "north").tag("size", "small"), &["a1-done"]),
             ("no tag", all().tag("zone", "north").tag("size", "large"), &[]),
-            ("stalled", all().stalled(), &["c-stalled"]),
+            ("stalled", all().stalled(), &["c1-stalled"]),
             ("from", all().created_from(Timestamp(4_000_000_000_000)), &[]),
-            ("to is exclusive", all().created_to(broken.created()), &["a-done"]),
-            ("together", all().name("waits").status(Status::Pending).stalled(), &["c-stalled"]),
+            ("to is exclusive", all().created_to(broken.created()), &["a1-done"]),
+            ("together", all().name("waits").status(Status::Pending).stalled(), &["c1-stalled"]),
             ("all", all(), &IDS),
         ];
         for (what, query, expected) in cases {
             assert_eq!(ids(query).await, expected, "{what}");
         }
+        let reversed: Vec<_> = IDS.into_iter().rev().collect();
+        assert_eq!(ids(all().newest_first()).await, reversed);
+        let killed = running.client.get(&InstanceId::new("b3-killed").unwrap()).await.unwrap().unwrap();
+        let between = all().created_from(broken.created()).created_to(killed.created());
+        let between_ids = ids(between.clone()).await;
+        assert!(between_ids.contains(&"b1-waits".into()) && !between_ids.contains(&"b3-killed".into()));
+        for size in [1, 2, 9] {
+            let mut newest = ids(between.clone().newest_first().page_size(size)).await;
+            newest.reverse();
+            assert_eq!(newest, between_ids, "by {size}");
+        }
         let from = ids(all().created_from(broken.created())).await;
-        assert!(from.contains(&"a-broken".into()) && !from.contains(&"a-done".into()), "{from:?}");
+        assert!(from.contains(&"a2-broken".into()) && !from.contains(&"a1-done".into()), "{from:?}");
         running.stop().await;
     }
 }
@@ -129,7 +153,7 @@ async fn what_is_found_is_typed() {
         assert_eq!(later.scheduled(), Some(Timestamp(4_000_000_000_000)));
         assert_eq!(
             done.record(),
-            &running.client.handle(DONE, "a-done").unwrap().status().await.unwrap().unwrap()
+            &running.client.handle(DONE, "a1-done").unwrap().status().await.unwrap().unwrap()
         );
         running.stop().await;
     }
@@ -144,27 +168,31 @@ async fn pages_join_to_the_whole_while_instances_come() {
         for number in 0..7 {
             start(format!("old-{number}")).await;
         }
-        let whole = ids(client.query()).await;
+        let (whole, mut started) = (ids(client.query()).await, 0);
         for size in [1, 2, 3, 7, 100] {
-            for query in [client.query(), client.query().tag("zone", "north")] {
-                let (mut joined, mut after) = (Vec::new(), None);
+            let mut queries = vec![client.query(), client.query().tag("zone", "north")];
+            queries.extend(queries.clone().into_iter().map(QueryCall::newest_first));
+            let reversed: Vec<String> = whole.iter().rev().cloned().collect();
+            for (query, whole) in queries.into_iter().zip([&whole, &whole, &reversed, &reversed]) {
+                let (mut joined, mut after) = (Vec::new(), None::<String>);
                 loop {
                     let page = query.clone().id_prefix("old-").page_size(size);
                     let page = match after.take() {
                         None => page,
-                        Some(after) => page.after::<String>(after),
+                        Some(after) => page.after(after),
                     };
                     let page = page.page().await.unwrap();
                     assert!(page.instances.len() <= size);
                     joined.extend(page.instances.iter().map(|instance| instance.id().to_string()));
-                    start(format!("new-{size}-{}", joined.len())).await;
+                    started += 1;
+                    start(format!("new-{started}")).await;
                     match page.next {
                         None => break,
                         next => after = next,
                     }
                 }
-                assert_eq!(joined, whole, "by {size}");
-                assert_eq!(ids(query.id_prefix("old-").page_size(size)).await, whole, "by {size}");
+                assert_eq!(&joined, whole, "by {size}");
+                assert_eq!(&ids(query.id_prefix("old-").page_size(size)).await, whole, "by {size}");
             }
         }
     }
@@ -193,6 +221,14 @@ async fn pages_of_no_size_and_cursors_of_nothing_are_refused() {
             let mut stream = client.query().after(cursor).stream();
             assert!(stream.next().await.unwrap().is_err() && stream.next().await.is_none());
         }
+        // One of the other order would lead back.
+        for (cursor, query) in
+            [("1/order-1", client.query().newest_first()), ("newest:1/order-1", client.query())]
+        {
+            let error = query.after(cursor).page().await.unwrap_err();
+            assert!(error.to_string() == "the store refused", "{error}");
+            assert!(matches!(error, ClientError::Client(RawClientError::Refused(Refused::Cursor(_)))));
+        }
         // One of an instance that is gone is as good as any.
         assert!(client.query().after("1/order-1").page().await.unwrap().instances.is_empty());
     }
@@ -205,7 +241,7 @@ async fn an_ended_instance_is_removed_and_nothing_else() {
         let running = filled(&hub).await;
         let client = &running.client;
         for (id, expected) in
-            [("b-waits", Status::Running), ("b-paused", Status::Suspended), ("c-later", Status::Pending)]
+            [("b1-waits", Status::Running), ("b2-paused", Status::Suspended), ("c2-later", Status::Pending)]
         {
             let living = client.handle(WAITS, id).unwrap();
             let error = living.purge().await.unwrap_err();
@@ -214,7 +250,7 @@ async fn an_ended_instance_is_removed_and_nothing_else() {
             };
             assert_eq!((instance.as_str(), status), (id, expected));
         }
-        for id in ["a-done", "a-broken", "b-killed"] {
+        for id in ["a1-done", "a2-broken", "b3-killed"] {
             let id = InstanceId::new(id).unwrap();
             client.purge(&id).await.unwrap();
             assert!(client.get(&id).await.unwrap().is_none());
@@ -223,9 +259,9 @@ async fn an_ended_instance_is_removed_and_nothing_else() {
                 assert!(matches!(error, ClientError::Client(RawClientError::Absent(_))), "{error}");
             }
         }
-        assert_eq!(ids(client.query()).await, ["b-waits", "b-paused", "c-stalled", "c-later"]);
+        assert_eq!(ids(client.query()).await, ["b1-waits", "b2-paused", "c1-stalled", "c2-later"]);
         // What is started under the id is new.
-        let again = client.start(DONE, &5).id("a-done").await.unwrap();
+        let again = client.start(DONE, &5).id("a1-done").await.unwrap();
         assert_eq!(again.output_within(SOON).await.unwrap(), 5);
         running.stop().await;
     }
@@ -271,7 +307,7 @@ async fn a_purge_by_query_is_bounded_and_goes_on() {
         assert_eq!((all.count, all.more), (2, false));
         assert_eq!(
             ids(client.query()).await,
-            ["b-waits", "b-paused", "c-stalled", "c-later"],
+            ["b1-waits", "b2-paused", "c1-stalled", "c2-later"],
             "the living stay"
         );
         let living = client.query().statuses([Status::Completed, Status::Running]).purge().await.unwrap_err();

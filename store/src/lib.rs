@@ -18,8 +18,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use cursor::Cursor;
 pub use env::Env;
 pub use manage::{
-    Create, Created, Dump, DumpItem, Effort, Host, IdPage, InstanceDump, List, Manage, Page, Purge, Purged,
-    Query, Reuse, Scale, SessionDump, StoreLimits, TaskDump,
+    Create, Created, Dump, DumpItem, Effort, Host, IdPage, InstanceDump, List, Manage, Order, Page, Purge,
+    Purged, Query, Reuse, Scale, SessionDump, StoreLimits, TaskDump,
 };
 pub use refused::{Cause, Limit, Refused};
 pub use work::{

@@ -66,10 +66,22 @@ pub struct Query {
     pub stalled: bool,
     /// Entities instead of orchestrations.
     pub entities: bool,
+    /// Which come first.
+    pub order: Order,
     /// At most so many a page; 0 is the store's own page size.
     pub page: usize,
-    /// Where the last page ended.
+    /// Where the last page ended, in the same order.
     pub after: Option<String>,
+}
+
+/// Which instances a query finds first: by the time of their creation, and among those of one moment by their id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Those that were created first. What is started meanwhile comes at the end.
+    #[default]
+    OldestFirst,
+    /// Those that were created last. What is started meanwhile is not seen any more.
+    NewestFirst,
 }
 
 /// One page of a query, by creation time and then id.
@@ -114,7 +126,7 @@ pub enum Purge {
     Ids(Vec<InstanceId>),
     /// All that match, at most `budget` of them in one call.
     Matching {
-        /// Created, status and name conditions.
+        /// Its conditions. Order and cursor mean nothing: the oldest go first.
         query: Query,
         /// At most so many.
         budget: usize,

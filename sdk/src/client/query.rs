@@ -10,7 +10,7 @@ use futures::stream::{BoxStream, StreamExt, try_unfold};
 
 use dauer_core::Timestamp;
 use dauer_core::model::Status;
-use dauer_store::Query;
+use dauer_store::{Order, Query};
 
 use super::purge::PurgeCall;
 use super::{Client, Error, Instance};
@@ -19,7 +19,7 @@ use super::{Client, Error, Instance};
 pub const PAGE_SIZE_MAX: usize = 10_000;
 
 /// Which instances are meant. All conditions hold together; without any, all orchestrations are. What is found is in the
-/// order of creation, the oldest first.
+/// order of creation, the oldest first unless [`QueryCall::newest_first`] is said.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,8 @@ pub const PAGE_SIZE_MAX: usize = 10_000;
 ///     .created_from(Timestamp(0))
 ///     .created_to(Timestamp(2_000_000_000_000))
 ///     .tag("team", "north")
-///     .stalled();
+///     .stalled()
+///     .newest_first();
 /// let first = living.clone().page_size(50).page().await?;
 /// if let Some(next) = first.next {
 ///     let _second = living.page_size(50).after(next).page().await?;
@@ -126,12 +127,18 @@ impl QueryCall {
         self
     }
 
+    /// From the other end: those that were created last come first. What is started while the pages are read is not seen.
+    pub fn newest_first(mut self) -> Self {
+        self.query.order = Order::NewestFirst;
+        self
+    }
+
     /// So many instances a page at most: 1 to [`PAGE_SIZE_MAX`]. Without it the store decides.
     pub fn page_size(self, page_size: usize) -> Self {
         Self { page_size: Some(page_size), ..self }
     }
 
-    /// Behind a page that was read before, by its [`InstancePage::next`]. The conditions must be the same.
+    /// Behind a page that was read before, by its [`InstancePage::next`]. Conditions and order must be the same.
     pub fn after(mut self, cursor: impl Into<String>) -> Self {
         self.query.after = Some(cursor.into());
         self
@@ -172,8 +179,8 @@ impl QueryCall {
         )
     }
 
-    /// Removes all of them that have ended, for good. It always begins with the oldest: page size and cursor mean nothing to
-    /// it.
+    /// Removes all of them that have ended, for good. It always begins with the oldest: order, page size and cursor mean
+    /// nothing to it.
     pub fn purge(self) -> PurgeCall {
         PurgeCall::new(self)
     }

@@ -173,6 +173,8 @@ defects! {
     QueryFilterIgnored,
     /// Listing ended instances lists living ones too.
     ListIncludesLiving,
+    /// A query finds the oldest first, whatever it asks for.
+    OrderIgnored,
     /// Nothing is too large.
     LimitIgnored,
     /// The time in answers stands still.

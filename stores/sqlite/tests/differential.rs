@@ -12,7 +12,7 @@ use dauer_memory::MemoryStore;
 use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{
     Checkpoint, ClaimedTurn, Class, Committed, Completion, Control, Fence, Hold, HubName, Item, Manage,
-    Message, Purge, Query, Record, Release, SessionId, Status, Tags, Task, TaskLease, Then, Timestamp,
+    Message, Order, Purge, Query, Record, Release, SessionId, Status, Tags, Task, TaskLease, Then, Timestamp,
     Trouble, TroubleKind, Work,
 };
 use support::build::{event, host, instance, message, start, step, task, want};
@@ -211,7 +211,8 @@ impl Both {
             }
             _ => {
                 same("scale", vec![self.memory.scale().await], vec![self.sqlite.scale().await]);
-                let query = Query { tags: self.some_tags(), page: 3, ..Query::default() };
+                let order = [Order::OldestFirst, Order::NewestFirst][self.random.below(2) as usize];
+                let query = Query { tags: self.some_tags(), page: 3, order, ..Query::default() };
                 let memory = self.memory.query(query.clone()).await;
                 let found = memory.as_ref().map_or(0, |page| page.records.len());
                 self.tagged += if query.tags.is_empty() { 0 } else { found };

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use dauer_sqlite::{Options, SqliteStore};
-use dauer_store::{Class, Create, ExecutionId, HubName, Manage, Purge, Purged, Query, Reuse, Status};
+use dauer_store::{Class, Create, ExecutionId, HubName, Manage, Order, Purge, Purged, Query, Reuse, Status};
 use support::build::{host, message_id, start, step, want};
 use support::{Folder, clock, database, options, run};
 
@@ -30,8 +30,16 @@ fn open(folder: &Folder) -> SqliteStore {
     SqliteStore::open(folder.file(), Options { tags_behind: BEHIND, ..options(&clock()) }).unwrap()
 }
 
-/// All ids that a query finds, page by page.
+/// All ids that a query finds, page by page; from the other end they are the same.
 async fn found(hub: &dyn Manage, query: Query) -> Vec<String> {
+    let oldest = pages(hub, query.clone()).await;
+    let mut newest = pages(hub, Query { order: Order::NewestFirst, ..query }).await;
+    newest.reverse();
+    assert_eq!(newest, oldest);
+    oldest
+}
+
+async fn pages(hub: &dyn Manage, query: Query) -> Vec<String> {
     let (mut ids, mut query) = (Vec::new(), Query { page: 3, ..query });
     loop {
         let page = hub.query(query.clone()).await.unwrap();

@@ -85,6 +85,7 @@ const EXPECTED: &[(Defect, &str)] = &[
     (QueryRepeatsRow, "r13c_a_query_pages_over_every_instance_once"),
     (QueryFilterIgnored, "r13d_a_query_filters"),
     (ListIncludesLiving, "r13e_a_list_names_the_ended"),
+    (OrderIgnored, "r13f_a_query_begins_with_the_newest_when_asked"),
     (LimitIgnored, "r14a_beyond_a_limit_is_refused_by_name"),
     (NowStandsStill, "r15a_the_stores_clock_goes_on"),
     (DumpForgetsMemory, "r16a_a_dump_holds_everything"),

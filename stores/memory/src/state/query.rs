@@ -3,7 +3,7 @@
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::time::Duration;
 
-use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Page, Query, Record, Refused, Timestamp};
+use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Order, Page, Query, Record, Refused, Timestamp};
 
 use super::State;
 use crate::defect::Defect;
@@ -14,25 +14,30 @@ const PAGE_ROWS: usize = 100;
 /// Where an instance stands: a time, then its id.
 type Key = (Timestamp, InstanceId);
 
-fn read_cursor(text: &str) -> Result<Key, Refused> {
-    Cursor::read(text).map(|Cursor { at, id }| (at, id))
+fn read_cursor(text: &str, order: Order) -> Result<Key, Refused> {
+    Cursor::read(text, order).map(|Cursor { at, id }| (at, id))
 }
 
-fn write_cursor((at, id): &Key) -> String {
-    Cursor { at: *at, id: id.clone() }.write()
+fn write_cursor((at, id): &Key, order: Order) -> String {
+    Cursor { at: *at, id: id.clone() }.write(order)
 }
 
 impl State {
-    /// One page of instances, by time of creation and id.
+    /// One page of instances, by time of creation and id, from either end.
     pub(crate) fn query(&self, query: &Query) -> Result<Page, Refused> {
-        let after = query.after.as_deref().map(read_cursor).transpose()?;
+        let order = query.order;
+        let after = query.after.as_deref().map(|after| read_cursor(after, order)).transpose()?;
         let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
         let begin = match &after {
             None => Unbounded,
-            Some(key) if self.broken(Defect::QueryRepeatsRow) => Included(key),
+            Some(key) if self.broken(Defect::QueryRepeatsRow) && order == Order::OldestFirst => Included(key),
             Some(key) => Excluded(key),
         };
-        let keys = self.by_created.range((begin, Unbounded));
+        let ignored = self.broken(Defect::OrderIgnored);
+        let keys: Box<dyn Iterator<Item = &Key>> = match order {
+            Order::NewestFirst if !ignored => Box::new(self.by_created.range((Unbounded, begin)).rev()),
+            Order::OldestFirst | Order::NewestFirst => Box::new(self.by_created.range((begin, Unbounded))),
+        };
         let found = keys.filter_map(|key| Some((key, self.instances.get(&key.1)?)));
         let mut found = found.filter(|((_, id), instance)| self.matches(query, id, &instance.record));
         let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
@@ -41,7 +46,7 @@ impl State {
             page.records.push((key.1.clone(), instance.record.clone()));
             last = Some(key);
         }
-        page.next = found.next().and(last).map(write_cursor);
+        page.next = found.next().and(last).map(|last| write_cursor(last, order));
         Ok(page)
     }
 
@@ -63,7 +68,7 @@ impl State {
 
     /// One page of ended instances, by the time they ended and id.
     pub(crate) fn list(&self, list: &List) -> Result<IdPage, Refused> {
-        let after = list.after.as_deref().map(read_cursor).transpose()?;
+        let after = list.after.as_deref().map(|after| read_cursor(after, Order::OldestFirst)).transpose()?;
         let rows = if list.page == 0 { PAGE_ROWS } else { list.page };
         let everyone;
         let keys = if self.broken(Defect::ListIncludesLiving) {
@@ -80,7 +85,7 @@ impl State {
                 && list.completed_to.is_none_or(|to| *completed < to)
         });
         let keys: Vec<&Key> = found.by_ref().take(rows).collect();
-        let next = found.next().and(keys.last()).map(|last| write_cursor(last));
+        let next = found.next().and(keys.last()).map(|last| write_cursor(last, Order::OldestFirst));
         Ok(IdPage { ids: keys.into_iter().map(|(_, id)| id.clone()).collect(), next })
     }
 }

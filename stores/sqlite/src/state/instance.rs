@@ -80,11 +80,11 @@ pub(super) struct Instance {
 
 /// A query for instances. The order of the columns is that of [`Instance::read`].
 macro_rules! select_instances {
-    ($tail:literal) => {
+    ($tail:expr) => {
         select_instances!(from "", $tail)
     };
     // Behind another table, which leads the way.
-    (from $table:literal, $tail:literal) => {
+    (from $table:literal, $tail:expr) => {
         concat!(
             "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,

@@ -2,10 +2,9 @@
 
 use rusqlite::params;
 
-use dauer_store::{Hint, InstanceId, Purge, Purged};
+use dauer_store::{Hint, InstanceId, Order, Purge, Purged, Query};
 
 use super::instance::Instance;
-use super::query::read_cursor;
 use super::{Scope, View};
 use crate::fail::Outcome;
 
@@ -35,7 +34,8 @@ impl Scope<'_, '_> {
             Purge::Matching { query, budget } => {
                 let (mut ids, mut more) = (Vec::new(), false);
                 let view = self.view;
-                view.matching(query, &read_cursor(None)?, |instance| {
+                let oldest = Query { order: Order::OldestFirst, after: None, ..query.clone() };
+                view.matching(&oldest, |instance| {
                     if view.may_purge(&instance)? {
                         more = ids.len() == *budget;
                         if !more {

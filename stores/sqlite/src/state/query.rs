@@ -1,11 +1,12 @@
 //! Finding instances. Pages continue behind the last key given, so that inserts neither repeat nor hide a row.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use rusqlite::{Rows, named_params};
 
-use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Page, Query, Status, Timestamp};
+use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Order, Page, Query, Status, Timestamp};
 
 use super::View;
 use super::instance::{Instance, select_instances};
@@ -17,46 +18,95 @@ const PAGE_ROWS: usize = 100;
 
 type Key = (Timestamp, InstanceId);
 
-/// All conditions but the tags, which are inside the record. `:mask` has a bit for every wanted status.
-const BY_CREATED: &str = select_instances!(
-    "WHERE i.hub = :hub AND (i.created, i.id) > (:time, :id)
-        AND (q.kind = :entity) = :entities
-        AND (:mask >> i.status) & 1
-        AND i.created >= :from AND i.created < :to
-        AND (:name IS NULL OR q.name = :name)
-        AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
-        AND (NOT :stalled OR i.stalled)
-        AND :tag IS :tag AND :value IS :value
-    ORDER BY i.created, i.id"
-);
+/// All conditions but the tags, which are inside the record, and the time and id behind which a page begins. `:mask` has a bit
+/// for every wanted status. Of the wanted times only the end is left: the begin is in where the page begins.
+macro_rules! conditions {
+    ($created:literal, $end:literal) => {
+        concat!(
+            " AND ",
+            $created,
+            $end,
+            " AND (q.kind = :entity) = :entities
+              AND (:mask >> i.status) & 1
+              AND (:name IS NULL OR q.name = :name)
+              AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
+              AND (NOT :stalled OR i.stalled)
+              AND :tag IS :tag AND :value IS :value AND :from IS :from AND :to IS :to "
+        )
+    };
+}
+
+macro_rules! by_created {
+    ($beyond:literal, $end:literal, $direction:literal) => {
+        select_instances!(concat!(
+            "WHERE i.hub = :hub AND (i.created, i.id) ",
+            $beyond,
+            " (:time, :id)",
+            conditions!("i.created", $end),
+            "ORDER BY i.created ",
+            $direction,
+            ", i.id ",
+            $direction
+        ))
+    };
+}
 
 /// The same where a tag is asked for: its index leads the way.
-const BY_TAG: &str = select_instances!(
-    from "tags AS t CROSS JOIN",
-    "WHERE t.hub = :hub AND t.name = :tag AND t.value = :value AND t.created >= :time AND i.key = t.instance
-        AND (t.created, i.id) > (:time, :id)
-        AND (q.kind = :entity) = :entities
-        AND (:mask >> i.status) & 1
-        AND t.created >= :from AND t.created < :to
-        AND (:name IS NULL OR q.name = :name)
-        AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
-        AND (NOT :stalled OR i.stalled)
-    ORDER BY t.created, i.id"
-);
+macro_rules! by_tag {
+    ($beyond:literal, $end:literal, $direction:literal) => {
+        select_instances!(
+            from "tags AS t CROSS JOIN",
+            concat!(
+                "WHERE t.hub = :hub AND t.name = :tag AND t.value = :value AND t.created ",
+                $beyond,
+                "= :time AND i.key = t.instance AND (t.created, i.id) ",
+                $beyond,
+                " (:time, :id)",
+                conditions!("t.created", $end),
+                "ORDER BY t.created ",
+                $direction,
+                ", i.id ",
+                $direction
+            )
+        )
+    };
+}
 
 /// The same for what the index of tags does not have yet. Their keys lead the way: the index by time of creation, which
 /// the order would suggest, has everything.
-const BEHIND_TAGS: &str = select_instances!(
-    "WHERE i.key > (SELECT tagged FROM meta) AND +i.hub = :hub AND (+i.created, i.id) > (:time, :id)
-        AND (q.kind = :entity) = :entities
-        AND (:mask >> i.status) & 1
-        AND +i.created >= :from AND +i.created < :to
-        AND (:name IS NULL OR q.name = :name)
-        AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
-        AND (NOT :stalled OR i.stalled)
-        AND :tag IS :tag AND :value IS :value
-    ORDER BY +i.created, +i.id"
-);
+macro_rules! behind_tags {
+    ($beyond:literal, $end:literal, $direction:literal) => {
+        select_instances!(concat!(
+            "WHERE i.key > (SELECT tagged FROM meta) AND +i.hub = :hub AND (+i.created, i.id) ",
+            $beyond,
+            " (:time, :id)",
+            conditions!("+i.created", $end),
+            "ORDER BY +i.created ",
+            $direction,
+            ", +i.id ",
+            $direction
+        ))
+    };
+}
+
+/// What answers the queries of one order.
+struct Statements {
+    by_created: &'static str,
+    by_tag: &'static str,
+    behind_tags: &'static str,
+}
+
+const OLDEST_FIRST: Statements = Statements {
+    by_created: by_created!(">", " < :to", "ASC"),
+    by_tag: by_tag!(">", " < :to", "ASC"),
+    behind_tags: behind_tags!(">", " < :to", "ASC"),
+};
+
+const NEWEST_FIRST: Statements = Statements {
+    by_created: by_created!("<", " >= :from", "DESC"),
+    by_tag: by_tag!("<", " >= :from", "DESC"),
+    behind_tags: behind_tags!("<", " >= :from", "DESC"),
+};
 
 const BY_COMPLETED: &str = "
     SELECT i.completed, i.id FROM instances AS i
@@ -66,14 +116,14 @@ const BY_COMPLETED: &str = "
     ORDER BY i.completed, i.id LIMIT :rows";
 
 impl View<'_> {
-    /// One page of instances, by time of creation and id.
+    /// One page of instances, by time of creation and id, from either end.
     pub(crate) fn query(&self, query: &Query) -> Outcome<Page> {
-        let after = read_cursor(query.after.as_deref())?;
         let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
         let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
-        self.matching(query, &after, |instance| {
+        self.matching(query, |instance| {
             if page.records.len() == rows {
-                page.next = page.records.last().map(|(id, record)| write_cursor(record.times.created, id));
+                let last = page.records.last();
+                page.next = last.map(|(id, record)| write_cursor(record.times.created, id, query.order));
                 return Ok(false);
             }
             page.records.push((instance.id, instance.record));
@@ -82,24 +132,28 @@ impl View<'_> {
         Ok(page)
     }
 
-    /// Gives every match behind that key to `each` until it has enough, by time of creation and id.
+    /// Gives every match behind the query's cursor to `each` until it has enough, in the query's order.
     pub(super) fn matching(
         &self,
         query: &Query,
-        after: &(i64, String),
         mut each: impl FnMut(Instance) -> Outcome<bool>,
     ) -> Outcome<()> {
+        let after = &begin(query)?;
+        let (statements, sooner) = match query.order {
+            Order::OldestFirst => (OLDEST_FIRST, Ordering::Less),
+            Order::NewestFirst => (NEWEST_FIRST, Ordering::Greater),
+        };
         if query.tags.is_empty() {
-            return self.found_by(BY_CREATED, query, after, each).map(|_| ());
+            return self.found_by(statements.by_created, query, after, each).map(|_| ());
         }
         let mut behind = VecDeque::new();
-        self.found_by(BEHIND_TAGS, query, after, |instance| {
+        self.found_by(statements.behind_tags, query, after, |instance| {
             behind.push_back(instance);
             Ok(true)
         })?;
         let key = |instance: &Instance| (instance.record.times.created, instance.id.clone());
-        let mut goes_on = self.found_by(BY_TAG, query, after, |instance| {
-            while behind.front().is_some_and(|first| key(first) < key(&instance)) {
+        let mut goes_on = self.found_by(statements.by_tag, query, after, |instance| {
+            while behind.front().is_some_and(|it| key(it).cmp(&key(&instance)) == sooner) {
                 if let Some(first) = behind.pop_front()
                     && !each(first)?
                 {
@@ -152,7 +206,10 @@ impl View<'_> {
 
     /// One page of ended instances, by the time they ended and id.
     pub(crate) fn list(&self, list: &List) -> Outcome<IdPage> {
-        let (time, id) = read_cursor(list.after.as_deref())?;
+        let (time, id) = match list.after.as_deref() {
+            Some(after) => key_of(Cursor::read(after, Order::OldestFirst)?),
+            None => FIRST,
+        };
         let rows = if list.page == 0 { PAGE_ROWS } else { list.page };
         let mut find = self.db.prepare_cached(BY_COMPLETED)?;
         let mut found = find.query(named_params! {
@@ -173,7 +230,7 @@ impl View<'_> {
                 keys.push((Timestamp(row.get(0)?), instance_id(row.get::<_, String>(1)?)?));
             }
         }
-        let next = keys.last().filter(|_| more).map(|(time, id)| write_cursor(*time, id));
+        let next = keys.last().filter(|_| more).map(|(time, id)| write_cursor(*time, id, Order::OldestFirst));
         Ok(IdPage { ids: keys.into_iter().map(|(_, id)| id).collect(), next })
     }
 }
@@ -185,15 +242,32 @@ fn mask(statuses: &[Status]) -> i64 {
     statuses.iter().fold(0, |mask, status| mask | 1 << status_code(*status))
 }
 
-fn write_cursor(at: Timestamp, id: &InstanceId) -> String {
-    Cursor { at, id: id.clone() }.write()
+/// Before everything. No instance has an empty id.
+const FIRST: (i64, String) = (i64::MIN, String::new());
+
+fn key_of(Cursor { at, id }: Cursor) -> (i64, String) {
+    (at.0, id.as_str().to_owned())
 }
 
-/// Where a page begins: before everything without a cursor.
-pub(super) fn read_cursor(cursor: Option<&str>) -> Outcome<(i64, String)> {
-    let Some(cursor) = cursor else { return Ok((i64::MIN, String::new())) };
-    let Cursor { at, id } = Cursor::read(cursor)?;
-    Ok((at.0, id.as_str().to_owned()))
+fn write_cursor(at: Timestamp, id: &InstanceId, order: Order) -> String {
+    Cursor { at, id: id.clone() }.write(order)
+}
+
+/// Where a page begins: behind the cursor, and not before the times that are asked for, so that what lies before them is not
+/// read.
+fn begin(query: &Query) -> Outcome<(i64, String)> {
+    let cursor =
+        query.after.as_deref().map(|after| Cursor::read(after, query.order)).transpose()?.map(key_of);
+    Ok(match query.order {
+        Order::OldestFirst => {
+            let from = (query.created_from.map_or(FIRST.0, |time| time.0), FIRST.1);
+            cursor.unwrap_or(FIRST).max(from)
+        }
+        Order::NewestFirst => {
+            let to = (query.created_to.map_or(i64::MAX, |time| time.0), FIRST.1);
+            cursor.map_or(to.clone(), |cursor| cursor.min(to))
+        }
+    })
 }
 
 #[cfg(test)]
@@ -216,15 +290,22 @@ mod tests {
 
     #[test]
     fn a_query_reads_what_it_finds_and_what_the_index_of_tags_lacks() {
-        let created = plan(BY_CREATED);
-        assert!(created.contains("SEARCH i USING INDEX instances_by_created"), "{created}");
-        let by_tag = plan(BY_TAG);
-        assert!(by_tag.contains("SEARCH t USING PRIMARY KEY (hub=? AND name=? AND value=?"), "{by_tag}");
-        assert!(by_tag.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid=?)"), "{by_tag}");
-        // A page is read as it is asked for, not after all that have the tag.
-        assert!(by_tag.contains("USE TEMP B-TREE FOR LAST TERM OF ORDER BY"), "{by_tag}");
-        let behind = plan(BEHIND_TAGS);
-        assert!(behind.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid>?)"), "{behind}");
-        assert!([created, by_tag, behind].iter().all(|plan| !plan.contains("SCAN i")));
+        // From the cursor to the last of the times that are asked for, and no further.
+        let bounds = ["(created,id)>(?,?) AND created<?", "created>? AND (created,id)<(?,?)"];
+        for (statements, bounds) in [OLDEST_FIRST, NEWEST_FIRST].into_iter().zip(bounds) {
+            let created = plan(statements.by_created);
+            let index = format!("SEARCH i USING INDEX instances_by_created (hub=? AND {bounds}");
+            assert!(created.contains(&index) && !created.contains("TEMP B-TREE"), "{index}: {created}");
+            let by_tag = plan(statements.by_tag);
+            let index =
+                "SEARCH t USING PRIMARY KEY (hub=? AND name=? AND value=? AND created>? AND created<?)";
+            assert!(by_tag.contains(index), "{by_tag}");
+            assert!(by_tag.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid=?)"), "{by_tag}");
+            // A page is read as it is asked for, not after all that have the tag.
+            assert!(by_tag.contains("USE TEMP B-TREE FOR LAST TERM OF ORDER BY"), "{by_tag}");
+            let behind = plan(statements.behind_tags);
+            assert!(behind.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid>?)"), "{behind}");
+            assert!([created, by_tag, behind].iter().all(|plan| !plan.contains("SCAN i")));
+        }
     }
 }

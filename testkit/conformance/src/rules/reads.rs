@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dauer_store::{
-    ExecutionId, Kind, List, Payload, Purge, Purged, Query, Refused, Revision, Slice, Status, StoredBatch,
-    Tags, Timestamp,
+    ExecutionId, Kind, List, Order, Payload, Purge, Purged, Query, Refused, Revision, Slice, Status,
+    StoredBatch, Tags, Timestamp,
 };
 
 use crate::run::open;
@@ -198,4 +198,39 @@ pub async fn r13e_a_list_names_the_ended(fixture: &dyn Fixture) {
     let failed = List { statuses: vec![Status::Failed], ..List::default() };
     let failed = w.ok(w.manage().list(failed).await, "list");
     w.same(&failed.ids, &vec![], "none of them failed");
+}
+
+/// A query that asks for the newest first is answered from that end, page by page, every instance once, with and without a
+/// tag; instances of one moment by their id. What is started meanwhile changes nothing of what is left, and a cursor goes
+/// on in its own order only.
+pub async fn r13f_a_query_begins_with_the_newest_when_asked(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let tags: Tags = [("zone".to_owned(), "north".to_owned())].into();
+    let start = |id: &str| w.start_in(id, "Orders", |record| record.tags = tags.clone());
+    for ids in [["c", "d"], ["f", "e"], ["a", "b"]] {
+        for id in ids {
+            w.start_with(start(id)).await;
+        }
+        w.advance(Duration::from_secs(1)).await;
+    }
+    let mut there = ["b", "a", "f", "e", "d", "c"].map(String::from).to_vec();
+    for (page, tags) in [(1, Tags::new()), (4, Tags::new()), (3, tags.clone()), (100, tags.clone())] {
+        let newest = Query { page, tags, order: Order::NewestFirst, ..Query::default() };
+        let (expected, mut found, mut after) = (there.clone(), Vec::new(), None);
+        loop {
+            let page = w.query(Query { after, ..newest.clone() }).await;
+            found.extend(page.records.into_iter().map(|(id, _)| id.as_str().to_owned()));
+            after = page.next;
+            let Some(cursor) = &after else { break };
+            w.check(found.len() <= expected.len(), "the pages come to an end");
+            let turned = Query { order: Order::OldestFirst, after: Some(cursor.clone()), ..newest.clone() };
+            let turned = w.manage().query(turned).await;
+            w.check(matches!(turned, Err(Refused::Cursor(_))), "a cursor does not turn round");
+            let later = format!("g{:02}", there.len());
+            w.start_with(start(&later)).await;
+            there.insert(0, later);
+            w.advance(Duration::from_secs(1)).await;
+        }
+        w.same(&found, &expected, "every instance once, the newest first");
+    }
 }
