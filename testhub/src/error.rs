@@ -9,6 +9,7 @@ use dauer_core::InstanceId;
 use dauer_core::model::BlobError;
 use dauer_core::send::InvalidRequest;
 use dauer_core::turn::Stalled;
+#[cfg(feature = "json")]
 use dauer_proto::json::JsonError;
 use dauer_replay::{Decision, Failure, RegisterError, TurnError, UnknownOrchestration};
 
@@ -166,6 +167,7 @@ pub enum TestError {
         repeated: Vec<String>,
     },
     /// An exported history that cannot be read.
+    #[cfg(feature = "json")]
     #[error("the exported history cannot be read")]
     History(#[from] JsonError),
     /// An exported history of another orchestration.

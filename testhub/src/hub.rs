@@ -5,7 +5,6 @@ use std::time::Duration;
 use dauer_core::InstanceId;
 use dauer_core::model::{Over, Status};
 use dauer_core::send::{self, StartRequest};
-use dauer_proto::json::HistoryDocument;
 use dauer_proto::{HistoryEvent, TaskFailureDetails};
 use dauer_replay::{Activity, Failure, Handler, Orchestration, Registry};
 use serde::{Serialize, de::DeserializeOwned};
@@ -157,7 +156,7 @@ impl TestHub<'_> {
         ended(self.main().ok_or_else(|| TestError::Internal("the instance is gone".into()))?)
     }
 
-    fn main(&self) -> Option<&Instance> {
+    pub(crate) fn main(&self) -> Option<&Instance> {
         self.trace.instances.values().find(|instance| instance.id.as_str() == INSTANCE)
     }
 
@@ -305,35 +304,6 @@ impl TestHub<'_> {
     #[must_use]
     pub fn custom_status(&self) -> Option<&str> {
         self.main()?.record.custom_status.as_ref().map(|status| status.as_str())
-    }
-
-    /// The history of the tested orchestration as `dauer history -o json` writes it, for [`TestHub::replay`].
-    ///
-    /// ```
-    /// # use dauer_replay::{Activity, Orchestration, OrchestrationContext, Result};
-    /// # use dauer_testhub::TestHub;
-    /// # const PRICE: Activity<u32, u32> = Activity::new("price");
-    /// # const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
-    /// # async fn shop(ctx: OrchestrationContext, item: u32) -> Result<u32> {
-    /// #     ctx.set_status("pricing");
-    /// #     Ok(ctx.call(PRICE, &item).await?)
-    /// # }
-    /// let mut hub = TestHub::new().activity(PRICE, |item| Ok(item * 10));
-    /// assert_eq!(hub.run(SHOP, shop, 7).unwrap(), 70);
-    /// let history = hub.export().unwrap();
-    /// assert!(history.starts_with("{\n  \"dauer_history\": 1,"));
-    /// ```
-    ///
-    /// # Errors
-    /// [`TestError::NothingRun`], or [`TestError::History`] when a failure has a property that JSON cannot say.
-    pub fn export(&self) -> Result<String, TestError> {
-        let main = self.main().ok_or(TestError::NothingRun)?;
-        let document = HistoryDocument {
-            instance_id: main.id.to_string(),
-            execution_id: main.record.execution.to_string(),
-            events: main.history.clone(),
-        };
-        Ok(document.to_text()?)
     }
 }
 

@@ -5,7 +5,7 @@
 //! 2. [`TestHub::complete_in_reverse`] and [`TestHub::shuffle`]: other orders in which the same things can happen;
 //! 3. [`TestHub::fail_every_call`] and [`TestHub::crash_after_every_checkpoint`]: the same test with something going wrong at
 //!    every step ([`Case`], [`Injected`]);
-//! 4. [`TestHub::replay`]: exported histories against the code of today;
+//! 4. `TestHub::replay`, with the feature `json`: exported histories against the code of today;
 //! 5. [`TestError`]: what went wrong, in which line.
 //!
 //! Everything here is a function of its arguments. The turns are those of `dauer-core` and `dauer-replay`, as in every
@@ -17,6 +17,7 @@ mod error;
 mod explore;
 mod hub;
 mod instance;
+#[cfg(feature = "json")]
 mod replay;
 mod script;
 mod setup;

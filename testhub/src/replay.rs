@@ -68,6 +68,35 @@ impl TestHub<'_> {
             replayed.map_err(|source| TestError::Turn { instance, source: Box::new(source) })?;
         compare(&live, &answer.actions, events)
     }
+
+    /// The history of the tested orchestration as `dauer history -o json` writes it, for [`TestHub::replay`].
+    ///
+    /// ```
+    /// # use dauer_replay::{Activity, Orchestration, OrchestrationContext, Result};
+    /// # use dauer_testhub::TestHub;
+    /// # const PRICE: Activity<u32, u32> = Activity::new("price");
+    /// # const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
+    /// # async fn shop(ctx: OrchestrationContext, item: u32) -> Result<u32> {
+    /// #     ctx.set_status("pricing");
+    /// #     Ok(ctx.call(PRICE, &item).await?)
+    /// # }
+    /// let mut hub = TestHub::new().activity(PRICE, |item| Ok(item * 10));
+    /// assert_eq!(hub.run(SHOP, shop, 7).unwrap(), 70);
+    /// let history = hub.export().unwrap();
+    /// assert!(history.starts_with("{\n  \"dauer_history\": 1,"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`TestError::NothingRun`], or [`TestError::History`] when a failure has a property that JSON cannot say.
+    pub fn export(&self) -> Result<String, TestError> {
+        let main = self.main().ok_or(TestError::NothingRun)?;
+        let document = HistoryDocument {
+            instance_id: main.id.to_string(),
+            execution_id: main.record.execution.to_string(),
+            events: main.history.clone(),
+        };
+        Ok(document.to_text()?)
+    }
 }
 
 fn name_in(events: &[HistoryEvent]) -> Option<&str> {
