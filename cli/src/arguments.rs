@@ -26,7 +26,7 @@ pub(crate) enum Verb {
     /// Show one instance, and what it is waiting for.
     #[command(after_long_help = verbs::GET_EXAMPLES)]
     Get(verbs::Get),
-    /// List instances, oldest first.
+    /// List instances, newest first.
     ///
     /// All conditions hold together. Only status, name, prefix, tag and creation time are looked up by the store; for the
     /// others it is read through.
@@ -110,6 +110,13 @@ pub(crate) enum Verb {
         after_long_help = "Example:\n  dauer bench sequence --orchestrations 5000 --activities 5"
     )]
     Bench(bench::Bench),
+    /// Print the manual page of this command, or write those of all verbs into a folder.
+    #[command(after_long_help = "Example:\n  dauer man\n  dauer man /usr/local/share/man/man1")]
+    Man {
+        /// A folder that is there: it gets `dauer.1` and a page for each verb.
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Print a script that completes this command in a shell.
     #[command(after_long_help = "Example:\n  dauer completions bash")]
     Completions {
@@ -150,7 +157,7 @@ mod tests {
         let command = Arguments::command();
         let verbs: Vec<&Command> =
             command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
-        assert_eq!(verbs.len(), 15);
+        assert_eq!(verbs.len(), 16);
         for verb in verbs {
             let name = verb.get_name();
             let help = verb.clone().render_long_help().to_string();

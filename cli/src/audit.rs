@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use dauer_audit::{ClientJournal, Evidence, JournalError, Report, Settings, Snapshot, audit, collect};
+use dauer_hub::with_causes;
 
 use crate::FAILED;
-use crate::error::{Failure, with_causes};
+use crate::error::Failure;
 use crate::verbs::url_of;
 
 /// Why a journal could not be used.

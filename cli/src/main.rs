@@ -15,6 +15,7 @@ mod waiting;
 
 use std::future::Future;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -53,9 +54,11 @@ impl Verb {
             Self::Rewind(arguments) => arguments.common.output,
             Self::Restart(arguments) => arguments.common.output,
             Self::Purge(arguments) => arguments.common.output,
-            Self::Audit { .. } | Self::Demo { .. } | Self::Bench(_) | Self::Completions { .. } => {
-                Format::Table
-            }
+            Self::Audit { .. }
+            | Self::Demo { .. }
+            | Self::Bench(_)
+            | Self::Man { .. }
+            | Self::Completions { .. } => Format::Table,
         }
     }
 }
@@ -79,6 +82,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         }
         // It has a runtime of its own choice.
         Verb::Bench(bench) => bench::run(bench),
+        Verb::Man { folder } => man(folder),
         Verb::Completions { shell } => {
             // Into memory first: the generator does not expect that nobody reads.
             let mut script = Vec::new();
@@ -87,6 +91,25 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Prints the manual page, or writes all of them.
+fn man(folder: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    // As the pages of all verbs have it: there is no page for `help`.
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    match folder {
+        Some(folder) => {
+            let unwritable = |source| Failure::Folder { path: folder.clone(), source };
+            clap_mangen::generate_to(command, &folder).map_err(unwritable)?;
+        }
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(command).render(&mut page)?;
+            io::stdout().lock().write_all(&page)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command that lives on tokio.

@@ -41,9 +41,12 @@ pub(crate) enum Format {
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// For a stream that is a terminal, or is not. NO_COLOR, if it is set to anything, forbids colours.
+    /// For a stream that is a terminal, or is not. NO_COLOR, if it is set to anything, forbids colours; CLICOLOR_FORCE,
+    /// unless it is 0, asks for them everywhere.
     pub(crate) fn of(terminal: bool) -> Self {
-        Self(terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+        Self((terminal || forced) && set("NO_COLOR").is_none())
     }
 
     pub(crate) fn stdout() -> Self {

@@ -16,6 +16,7 @@
 mod activities;
 mod backoff;
 mod cache;
+mod causes;
 mod client;
 mod commit;
 mod demand;
@@ -35,6 +36,7 @@ mod turn;
 mod turns;
 mod watch;
 
+pub use causes::with_causes;
 pub use client::{Client, ClientError, Unusable};
 pub use executor::{Attempt, Executor, Live, Past, TurnDone, TurnWork};
 pub use history::HistoryReader;

@@ -9,7 +9,7 @@ use futures::FutureExt;
 
 use dauer_core::model::{Filter, Queues, TroubleKind, VersionRule};
 use dauer_core::turn::{self, Stalled};
-use dauer_hub::{Attempt, Executor, Past, TurnDone, TurnWork};
+use dauer_hub::{Attempt, Executor, Past, TurnDone, TurnWork, with_causes};
 use dauer_proto::{ActionType, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure};
 use dauer_replay::{ActivityContext, Live, Registry, TurnError};
 use dauer_store::TaskLease;
@@ -137,16 +137,4 @@ fn stalled(error: TurnError) -> Stalled {
         _ => TroubleKind::Undecodable,
     };
     Stalled::new(kind, with_causes(&error))
-}
-
-/// An error and what lies behind it, in one line: the trouble is all that an operator sees.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -37,6 +37,7 @@ impl Failure {
             Self::TooLong { .. } => "cli::Failure::TooLong",
             Self::Usage(_) => "cli::Failure::Usage",
             Self::Output(_) => "cli::Failure::Output",
+            Self::Folder { .. } => "cli::Failure::Folder",
             Self::Runtime(_) => "cli::Failure::Runtime",
             Self::Journal(error) => journal(error),
             Self::Bench(error) => bench(error),

@@ -14,7 +14,7 @@ use dauer::{InstanceId, OpenError, Refused, Status};
 use dauer_core::ids::InvalidName;
 use dauer_core::ledger::LedgerError;
 use dauer_core::send::InvalidRequest;
-use dauer_hub::ClientError;
+use dauer_hub::{ClientError, with_causes};
 use dauer_proto::json::JsonError;
 use serde::Serialize;
 
@@ -114,6 +114,14 @@ pub(crate) enum Failure {
     /// Output could not be written.
     #[error("the output could not be written")]
     Output(#[from] io::Error),
+    /// A folder that manual pages were to be written into.
+    #[error("the manual pages could not be written into {}", .path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// There is no runtime.
     #[error("the runtime could not be started")]
     Runtime(#[source] io::Error),
@@ -180,16 +188,4 @@ impl Failure {
         };
         ExitCode::from(kind.exit)
     }
-}
-
-/// An error and what lies behind it, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

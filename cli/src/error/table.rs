@@ -108,6 +108,13 @@ pub(super) const TABLE: &[Kind] = &[
         errors: &["cli::Failure::Unreadable"],
     },
     Kind {
+        code: "unwritable_folder",
+        grpc: "INVALID_ARGUMENT",
+        exit: USAGE,
+        hint: "give a folder that is there and that this user may write",
+        errors: &["cli::Failure::Folder"],
+    },
+    Kind {
         code: "invalid_journal",
         grpc: "INVALID_ARGUMENT",
         exit: USAGE,

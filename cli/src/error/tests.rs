@@ -196,6 +196,7 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (Failure::TooLong { what: "input", limit: 1 }, "too_large"),
         (Failure::Usage("no"), "invalid_argument"),
         (io::Error::other("full").into(), "failed"),
+        (Failure::Folder { path: "x".into(), source: io::Error::other("x") }, "unwritable_folder"),
         (closed.into(), "invalid_journal"),
         (crate::bench::Error::Open(missing()).into(), "store_missing"),
         (crate::bench::Error::WorkerGone.into(), "failed"),

@@ -1,11 +1,11 @@
-//! `dauer list`: instances that match, oldest first.
+//! `dauer list`: instances that match, newest first.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Args;
 use dauer::{Hub, InstanceId, Record};
-use dauer_store::Query;
+use dauer_store::{Order, Query};
 
 use super::filter::Filter;
 use super::on_store;
@@ -33,13 +33,16 @@ pub(crate) struct List {
     /// Entities instead of orchestrations.
     #[arg(long)]
     entities: bool,
+    /// Show those first that were created first.
+    #[arg(long)]
+    oldest_first: bool,
     /// Show at most so many.
     #[arg(long, value_name = "COUNT", default_value = LIMIT, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Show all that match.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Go on behind the last page, by the cursor that it ended with.
+    /// Go on behind the last page, by the cursor that it ended with, with the same options.
     #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     after: Option<String>,
 }
@@ -59,7 +62,8 @@ pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
             Printer { out, format: arguments.common.output, paint: Paint::stdout(), widths: None, count: 0 };
         let limit = (!arguments.all).then(|| usize::try_from(arguments.limit).unwrap_or(usize::MAX));
         let (stalled, entities) = (arguments.stalled, arguments.entities);
-        let query = Query { stalled, entities, after: arguments.after, ..arguments.filter.query() };
+        let order = if arguments.oldest_first { Order::OldestFirst } else { Order::NewestFirst };
+        let query = Query { stalled, entities, order, after: arguments.after, ..arguments.filter.query() };
         let next = pages(hub, query, (&arguments.filter, limit), |found| Ok(printer.page(found)?)).await?;
         printer.end(next.as_deref())?;
         Ok(ExitCode::SUCCESS)

@@ -198,6 +198,7 @@ fn nobody_has_to_read_to_the_end() {
         &["purge", "--older-than", "30d"],
         &["audit", "dauer.db"],
         &["completions", "bash"],
+        &["man"],
     ] {
         let output = dauer_unread(verb, &folder);
         assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{verb:?}");

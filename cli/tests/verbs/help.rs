@@ -3,7 +3,7 @@
 use crate::support::Folder;
 use crate::world::{fails, succeeds};
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "start",
     "get",
     "list",
@@ -18,6 +18,7 @@ const VERBS: [&str; 15] = [
     "audit",
     "demo",
     "bench",
+    "man",
     "completions",
 ];
 
@@ -45,4 +46,28 @@ fn completions_know_every_verb_and_option() {
         }
     }
     fails(&["completions", "dos"], &folder, 2);
+}
+
+#[test]
+fn manual_pages_have_every_verb_and_its_examples() {
+    let folder = Folder::new("man");
+    let page = succeeds(&["man"], &folder);
+    assert!(page.contains(".TH dauer 1"), "{page}");
+    assert!(page.contains("Exit codes:"), "{page}");
+    for verb in VERBS {
+        assert!(page.contains(&format!("dauer\\-{verb}(1)")), "{verb}: {page}");
+    }
+    let into = folder.0.join("man1");
+    let path = into.to_str().unwrap();
+    let missing = fails(&["man", path], &folder, 2);
+    assert!(missing.contains("man1") && missing.contains("folder that is there"), "{missing}");
+    std::fs::create_dir(&into).unwrap();
+    assert_eq!(succeeds(&["man", path], &folder), "");
+    assert_eq!(std::fs::read_to_string(into.join("dauer.1")).unwrap(), page);
+    for verb in VERBS {
+        let page = std::fs::read_to_string(into.join(format!("dauer-{verb}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH dauer-{verb} 1")), "{page}");
+        assert!(page.contains("Example:") && page.contains(&format!("dauer {verb}")), "{verb}: {page}");
+    }
+    assert!(into.join("dauer-bench-sequence.1").is_file(), "verbs of verbs too");
 }

@@ -20,7 +20,9 @@ fn ids(options: &[&str], folder: &Folder) -> Vec<String> {
 #[test]
 fn every_filter_selects_its_own() {
     let folder = filled("filters");
-    assert_eq!(ids(&[], &folder), IDS, "oldest first");
+    assert_eq!(ids(&["--oldest-first"], &folder), IDS);
+    let newest: Vec<&str> = IDS.into_iter().rev().collect();
+    assert_eq!(ids(&[], &folder), newest, "newest first");
     let cases: [(&[&str], &[&str]); 19] = [
         (&["--status", "failed"], &["broken"]),
         (&["--status", "Completed,TERMINATED"], &["done", "killed"]),
@@ -43,6 +45,7 @@ fn every_filter_selects_its_own() {
         (&["--name", "sleep", "--status", "suspended", "--prefix", "pa"], &["paused"]),
     ];
     for (options, expected) in cases {
+        let expected: Vec<&str> = expected.iter().rev().copied().collect();
         assert_eq!(ids(options, &folder), expected, "{options:?}");
     }
     // Around the time of one instance: from is inclusive, to is not.
@@ -51,7 +54,7 @@ fn every_filter_selects_its_own() {
         (record["created"].as_str().unwrap().to_owned(), record["updated"].as_str().unwrap().to_owned())
     };
     let (created, updated) = times("later");
-    assert_eq!(ids(&["--created-from", &created], &folder), ["later", "pending"]);
+    assert_eq!(ids(&["--created-from", &created], &folder), ["pending", "later"]);
     let before = ids(&["--created-to", &created], &folder);
     assert!(!before.contains(&"later".to_owned()) && before.contains(&"stalled".to_owned()), "{before:?}");
     assert!(ids(&["--updated-from", &updated], &folder).contains(&"later".to_owned()));

@@ -149,6 +149,28 @@ fn a_request_that_is_repeated_starts_nothing_more() {
 }
 
 #[test]
+fn a_program_and_the_command_mean_the_same_request() {
+    let folder = Folder::new("both");
+    let absent: dauer::Orchestration<u32, u32> = dauer::Orchestration::new("absent");
+    let started = |request: &str| {
+        crate::support::block_on(async {
+            let hub = dauer::open(&folder.url()).unwrap();
+            let handle = hub.client().start(absent, &1).request_id(request).await.unwrap();
+            hub.close().await;
+            handle.id().to_string()
+        })
+    };
+    for request in ["nightly", "0123ABCD-0123-4567-89ab-0123456789ab"] {
+        let id = started(request);
+        let arguments = ["start", "absent", "--request-id", request, "-o", "json"];
+        let again = json(&succeeds(&arguments, &folder));
+        assert_eq!((&again["id"], &again["created"]), (&id.into(), &"repeat".into()));
+    }
+    let first = json(&succeeds(&["start", "absent", "--request-id", "weekly", "-o", "json"], &folder));
+    assert_eq!((&first["created"], &first["id"]), (&"new".into(), &started("weekly").into()));
+}
+
+#[test]
 fn the_policy_says_what_a_start_may_replace() {
     let folder = filled("reuse");
     let start = |id: &str, policy: &str| {

@@ -18,6 +18,7 @@ fn on_terminal(arguments: &[&str], folder: &Folder, variables: &[(&str, &str)]) 
     let side = || OpenOptions::new().read(true).write(true).open(&name).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dauer"));
     command.args(arguments).current_dir(&folder.0).env_remove("DAUER_STORE").env_remove("NO_COLOR");
+    command.env_remove("CLICOLOR_FORCE");
     command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(side()).stderr(side());
     let mut child = command.spawn().unwrap();
     // This side's copies: the terminal ends with the last of them.
@@ -49,6 +50,13 @@ fn colours_are_for_terminals_that_are_not_told_otherwise() {
     }
     let text = on_terminal(&["list"], &folder, &[("NO_COLOR", "")]);
     assert!(text.contains("\x1b[31m"), "empty is not set: {text:?}");
+    let elsewhere = |variables: &[(&str, &str)]| {
+        let output = crate::support::dauer_with(&["list"], &folder, "", variables);
+        crate::support::stdout(&output).contains("\x1b[31m")
+    };
+    assert!(elsewhere(&[("CLICOLOR_FORCE", "1")]), "a pipe may be given colours");
+    assert!(!elsewhere(&[("CLICOLOR_FORCE", "0")]) && !elsewhere(&[]));
+    assert!(!elsewhere(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
     let text = on_terminal(&["list", "-o", "json"], &folder, &[]);
     assert!(!text.contains('\x1b') && text.contains("\"dauer\":1"), "{text:?}");
 }
