@@ -7,8 +7,10 @@
 //! 2. [`model`]: what is stored: messages, records, tasks, checkpoints;
 //! 3. [`send`]: how a client's call becomes a message;
 //! 4. [`turn`]: how history, inbox and a worker's actions become one checkpoint;
-//! 5. [`workitem`]: what a worker is sent, and how its answer is put together.
+//! 5. [`workitem`]: what a worker is sent, and how its answer is put together;
+//! 6. [`cancel`]: how it learns that nobody wants its answer any more.
 
+pub mod cancel;
 pub mod identity;
 pub mod ids;
 pub mod ledger;

@@ -2,23 +2,36 @@
 //! instance that this host keeps, and to the inbox of any other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
 use futures::future::FutureExt;
 
 use dauer_core::ExecutionId;
+use dauer_core::cancel::CancelReason;
 use dauer_core::model::{Completion, Encoded, TaskFence};
 use dauer_core::send;
 use dauer_proto::{TaskFailureDetails, event, failure, time};
 use dauer_store::{Cause, Delivered, Item, Refused, Release, TaskLease};
 
 use crate::dispatch::{Dispatch, Side, Step};
+use crate::executor::{ActivityDone, ActivityWork};
 use crate::session::Session;
 
-/// A task that is over here: with its result, or without when what ran it is gone.
+/// A task that is over here.
 pub(crate) struct Done {
     execution: ExecutionId,
-    result: Result<Completion, TaskFence>,
+    ending: Ending,
+}
+
+/// How a task ends here.
+enum Ending {
+    /// With its result.
+    Result(Completion),
+    /// It was cancelled and gave up.
+    GivenUp(TaskFence),
+    /// What ran it is gone.
+    Broken(TaskFence),
 }
 
 /// A result on its way to the inbox.
@@ -37,10 +50,10 @@ struct Report {
 }
 
 impl Report {
-    fn result(mut self, completion: Completion) {
+    fn end(mut self, ending: Ending) {
         if let Some((_, execution)) = self.task.take() {
             // Nobody listens when the session is over: the answer would be dropped anyway.
-            let _ = self.done.unbounded_send(Done { execution, result: Ok(completion) });
+            let _ = self.done.unbounded_send(Done { execution, ending });
         }
     }
 }
@@ -48,7 +61,7 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         if let Some((fence, execution)) = self.task.take() {
-            let _ = self.done.unbounded_send(Done { execution, result: Err(fence) });
+            let _ = self.done.unbounded_send(Done { execution, ending: Ending::Broken(fence) });
         }
     }
 }
@@ -71,40 +84,41 @@ impl Dispatch {
     /// Runs a task beside the loop, so that a busy activity does not hold up the others.
     pub(crate) fn begin_task(&mut self, lease: TaskLease) {
         let execution = lease.task.execution;
-        if self.fuses {
-            self.slots.task_begins(&lease.fence.instance, execution);
+        let cancellation = self.slots.task_begins(&lease.fence, execution);
+        if self.stopping {
+            cancellation.cancel(CancelReason::Draining);
         }
         let report = Report { task: Some((lease.fence.clone(), execution)), done: self.done.clone() };
         let session = Arc::clone(&self.session);
         let work = async move {
-            let completion = run_one(&session, lease).await;
-            report.result(completion);
+            let ending = run_one(&session, ActivityWork { lease, cancellation }).await;
+            report.end(ending);
         };
         self.session.env.spawn(work.boxed());
     }
 
     pub(crate) fn task_done(&mut self, done: Done) {
-        let Done { execution, result } = done;
-        let fence = match &result {
-            Ok(completion) => &completion.fence,
-            Err(fence) => fence,
+        let Done { execution, ending } = done;
+        let fence = match &ending {
+            Ending::Result(completion) => &completion.fence,
+            Ending::GivenUp(fence) | Ending::Broken(fence) => fence,
         };
         let instance = fence.instance.clone();
-        if self.fuses {
-            self.slots.task_ends(&instance, execution);
-        }
+        self.slots.task_ends(fence);
         let place = self.slots.place_for(&instance, execution).filter(|_| self.fuses);
-        match (result, place) {
-            (Ok(completion), Some((waiting, due))) => {
+        match (ending, place) {
+            (Ending::Result(completion), Some((waiting, due))) => {
                 waiting.push(completion);
                 if due {
                     self.due.push(instance);
                 }
                 return;
             }
-            (Ok(completion), None) => self.answer_all([completion]),
-            // What ran it is gone without an answer: someone has to try again.
-            (Err(fence), _) => self.give_task_back(fence),
+            (Ending::Result(completion), None) => self.answer_all([completion]),
+            // Nothing went wrong: whoever has room may run it at once.
+            (Ending::GivenUp(fence), _) => self.give_task_back(fence, Duration::ZERO, false),
+            // It is gone without an answer: someone has to try again.
+            (Ending::Broken(fence), _) => self.give_failed_task_back(fence),
         }
         self.release_if_useless(&instance);
     }
@@ -134,11 +148,14 @@ impl Dispatch {
         }
     }
 
-    /// Gives a task back as failed; it stays counted as in flight until the store has it.
-    fn give_task_back(&mut self, fence: TaskFence) {
+    fn give_failed_task_back(&mut self, fence: TaskFence) {
+        self.give_task_back(fence, self.session.retry_delay(1), true);
+    }
+
+    /// Gives a task back; it stays counted as in flight until the store has it.
+    fn give_task_back(&mut self, fence: TaskFence, delay: Duration, failed: bool) {
         let session = Arc::clone(&self.session);
-        let delay = session.retry_delay(1);
-        let release = Release { item: Item::Task(fence), delay, trouble: None, failed: true };
+        let release = Release { item: Item::Task(fence), delay, trouble: None, failed };
         self.steps.push(async move { session.give_back(release).await }.map(|()| Step::TaskReleased).boxed());
     }
 
@@ -163,11 +180,12 @@ impl Dispatch {
             }
             Err(refused) => {
                 tracing::error!(error = %refused, "the answer of an activity was refused; it is tried again");
-                self.give_task_back(answer.completion.fence);
+                self.give_failed_task_back(answer.completion.fence);
             }
         }
     }
 }
+
 fn too_large(completion: Completion, text: String) -> Completion {
     let Completion { fence, mut answer } = completion;
     // What this host has just encoded can be read back.
@@ -180,18 +198,23 @@ fn too_large(completion: Completion, text: String) -> Completion {
     Completion { fence, answer }
 }
 
-async fn run_one(session: &Session, lease: TaskLease) -> Completion {
-    let (fence, task) = (lease.fence.clone(), lease.task.clone());
-    let claimed_at = lease.now;
-    let outcome = if lease.attempts >= session.options.task_attempts_max {
-        Err(worn_out(lease.attempts))
+async fn run_one(session: &Session, work: ActivityWork) -> Ending {
+    let (fence, task) = (work.lease.fence.clone(), work.lease.task.clone());
+    let (claimed_at, attempts) = (work.lease.now, work.lease.attempts);
+    let done = if attempts >= session.options.task_attempts_max {
+        ActivityDone::Failed(worn_out(attempts))
     } else {
-        session.executor.activity(lease).await
+        session.executor.activity(work).await
+    };
+    let outcome = match done {
+        ActivityDone::Completed(output) => Ok(output),
+        ActivityDone::Failed(details) => Err(details),
+        ActivityDone::GivenUp => return Ending::GivenUp(fence),
     };
     // The store's time at the claim, carried on by this host's clock, would still be this host's opinion: the event
     // says when it was claimed, never earlier than it was scheduled.
     let now = session.env.now().max(claimed_at);
-    send::task_answer(fence, &task, outcome, now)
+    Ending::Result(send::task_answer(fence, &task, outcome, now))
 }
 
 fn worn_out(attempts: u32) -> TaskFailureDetails {

@@ -67,7 +67,8 @@ impl Dispatch {
         let current = self.slots.is_current(pending.instance(), pending.ticket);
         match result {
             Ok(mut committed) => {
-                let Checkpoint { completions, take, .. } = &*pending.checkpoint;
+                let Checkpoint { fence, record, completions, take, .. } = &*pending.checkpoint;
+                self.settled(&fence.instance, fence.execution, record);
                 self.settle_tasks(completions.len() + take.saturating_sub(committed.taken.len()));
                 for lease in std::mem::take(&mut committed.taken) {
                     self.begin_task(lease);

@@ -13,17 +13,19 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
+use dauer_core::cancel::CancelReason;
 use dauer_core::model::{Kind, Queues};
 use dauer_core::{InstanceId, Timestamp};
 use dauer_store::{Cause, ClaimedTurn, Committed, Delivered, Hint, Refused, TaskLease};
 
 use crate::activities::{Answer, Done};
 use crate::cache::Cache;
+use crate::cancel::{Found, Lookout};
 use crate::commit::Pending;
 use crate::demand::Demand;
 use crate::hold::{Begin, Ticket};
 use crate::options::{CLAIM_MAX, CLAIMED_SHARE, TASK_ROOM_PATIENCE, TIME_CARRIED_MAX};
-use crate::session::{Session, Stop};
+use crate::session::{News, Session, Stop};
 use crate::slots::{Admitted, Slots};
 use crate::turns::Turned;
 
@@ -47,6 +49,12 @@ pub(crate) enum Step {
     Answered(Vec<(Answer, Result<Delivered, Refused>)>),
     AnswerAgain(Box<Answer>),
     TaskReleased,
+    /// The store has said what became of the instances that tasks run for here.
+    Looked(Vec<Found>, Duration),
+    /// The next look may begin.
+    Rested,
+    /// A renewal that was asked for is over; its outcome comes as news.
+    Renewed,
     /// There has been no room for tasks for a while.
     RanOut,
     Stopped,
@@ -83,6 +91,8 @@ pub(crate) struct Dispatch {
     pub(crate) answers: Vec<Answer>,
     /// Tasks that run here, are about to, or have results that the store does not have yet.
     pub(crate) in_flight: usize,
+    /// Whether to look what became of the instances that tasks run for here.
+    pub(crate) lookout: Lookout,
     /// Where activities report.
     pub(crate) done: UnboundedSender<Done>,
     pub(crate) turn_demand: Demand,
@@ -94,7 +104,7 @@ pub(crate) struct Dispatch {
 }
 
 /// Claims and executes until told to stop, then finishes what is in flight.
-pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
+pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>, stop: Stop) {
     let (mut dispatch, mut done) = Dispatch::new(session);
     dispatch.steps.push(stop.map(|()| Step::Stopped).boxed());
     let mut hints = dispatch.session.work.changes().fuse();
@@ -103,6 +113,7 @@ pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
         futures::select_biased! {
             step = dispatch.steps.select_next_some() => dispatch.take(step),
             task = done.select_next_some() => dispatch.task_done(task),
+            news = news.select_next_some() => dispatch.heard_of(news),
             hint = hints.select_next_some() => dispatch.hinted(&hint),
         }
         // All that is ready now goes into the same batches.
@@ -116,6 +127,8 @@ pub(crate) async fn run(session: Arc<Session>, stop: Stop) {
             dispatch.hinted(&hint);
         }
     }
+    // Whatever still runs here runs for nothing: the store takes no more answers of this session.
+    dispatch.cancel_all(CancelReason::LeaseLost);
 }
 
 impl Dispatch {
@@ -133,6 +146,7 @@ impl Dispatch {
             suspect_runs: false,
             answers: Vec::new(),
             in_flight: 0,
+            lookout: Lookout::default(),
             done,
             turn_demand: Demand::new(),
             task_demand: Demand::new(),
@@ -153,6 +167,7 @@ impl Dispatch {
         self.begin_suspect();
         self.send_commits();
         self.send_answers();
+        self.look_if_wanted();
         let free = self.room_for_turns();
         if self.turn_demand.begin(!self.stopping && free > 0) {
             self.patience = Patience::Fresh;
@@ -223,7 +238,13 @@ impl Dispatch {
                     self.turn_demand.room();
                 }
             }
-            Step::Stopped => self.stopping = true,
+            Step::Looked(found, took) => self.looked(found, took),
+            Step::Rested => self.lookout.rested(),
+            Step::Renewed => {}
+            Step::Stopped => {
+                self.stopping = true;
+                self.cancel_all(CancelReason::Draining);
+            }
         }
     }
 
@@ -232,7 +253,9 @@ impl Dispatch {
         match hint {
             Hint::Ready(Kind::Orchestration | Kind::Entity) => self.turn_demand.hint(),
             Hint::Ready(Kind::Activity) => self.task_demand.hint(),
-            Hint::Status(..) | Hint::Ended(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {}
+            Hint::Status(..) | Hint::Ended(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {
+                self.hinted_of_end(hint);
+            }
         }
     }
 

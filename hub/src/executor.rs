@@ -5,6 +5,7 @@ use std::any::Any;
 use async_trait::async_trait;
 
 use dauer_core::InstanceId;
+use dauer_core::cancel::Cancellation;
 use dauer_core::model::{Queues, Record};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_proto::{HistoryEvent, TaskFailureDetails};
@@ -43,6 +44,35 @@ pub struct TurnDone {
     pub past: Vec<HistoryEvent>,
 }
 
+/// One activity, for a worker.
+#[derive(Debug, Clone)]
+pub struct ActivityWork {
+    /// What to do.
+    pub lease: TaskLease,
+    /// Given when nobody wants the answer any more. The work may go on all the same.
+    pub cancellation: Cancellation,
+}
+
+/// A worker's answer to an activity.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActivityDone {
+    /// Its result.
+    Completed(Option<String>),
+    /// It failed.
+    Failed(TaskFailureDetails),
+    /// It ended early because it was cancelled, and is to be run by another host: neither a result nor a failed attempt.
+    GivenUp,
+}
+
+impl From<Result<Option<String>, TaskFailureDetails>> for ActivityDone {
+    fn from(result: Result<Option<String>, TaskFailureDetails>) -> Self {
+        match result {
+            Ok(output) => Self::Completed(output),
+            Err(details) => Self::Failed(details),
+        }
+    }
+}
+
 /// What became of a turn that was to run at once.
 pub enum Attempt {
     /// It did.
@@ -74,5 +104,5 @@ pub trait Executor: Send + Sync + 'static {
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled>;
 
     /// Runs an activity. Runs at least once; a failure is a result like any other.
-    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails>;
+    async fn activity(&self, work: ActivityWork) -> ActivityDone;
 }

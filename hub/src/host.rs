@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
@@ -13,7 +14,7 @@ use dauer_store::{Env, Manage, Refused, Work};
 
 use crate::executor::Executor;
 use crate::options::HostOptions;
-use crate::session::{Session, Stop};
+use crate::session::{News, Session, Stop};
 use crate::{backoff, dispatch, renewal};
 
 /// One host in one hub. [`Host::run`] is all of its life.
@@ -46,23 +47,27 @@ impl Host {
         let stop: Stop = stop.boxed().shared();
         loop {
             let Some((work, at)) = self.attach(&stop).await? else { return Ok(()) };
-            let session = self.session(work, at);
-            self.serve(&session, &stop).await;
+            let (session, news) = self.session(work, at);
+            self.serve(&session, news, &stop).await;
             if stop.peek().is_some() {
                 return Ok(());
             }
         }
     }
 
-    fn session(&self, work: Arc<dyn Work>, opened_at: Timestamp) -> Arc<Session> {
-        Arc::new(Session {
+    fn session(&self, work: Arc<dyn Work>, opened_at: Timestamp) -> (Arc<Session>, UnboundedReceiver<News>) {
+        let (tell, news) = unbounded();
+        let session = Session {
+            hub: Arc::clone(&self.hub),
             work,
             env: Arc::clone(&self.env),
             executor: Arc::clone(&self.executor),
             options: self.options.clone(),
             renewed_at: AtomicI64::new(opened_at.0),
             over: AtomicBool::new(false),
-        })
+            news: tell,
+        };
+        (Arc::new(session), news)
     }
 
     /// Opens a session, and says when it was asked for; `None` when told to stop before that succeeded.
@@ -94,8 +99,8 @@ impl Host {
     }
 
     /// Serves one session until it is over, or the host has drained.
-    async fn serve(&self, session: &Arc<Session>, stop: &Stop) {
-        let dispatch = self.beside(dispatch::run(Arc::clone(session), stop.clone()));
+    async fn serve(&self, session: &Arc<Session>, news: UnboundedReceiver<News>, stop: &Stop) {
+        let dispatch = self.beside(dispatch::run(Arc::clone(session), news, stop.clone()));
         // Renewal goes on while the host drains: what it finishes then must still count.
         let (end, ended) = oneshot::channel::<()>();
         let ended: Stop = ended.map(|_| ()).boxed().shared();

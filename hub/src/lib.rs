@@ -7,6 +7,7 @@
 //! - `commit` sends checkpoints in batches until the store has said what became of each;
 //! - `activities` runs tasks; a result goes into the next turn of an instance that the host keeps, in that turn's own
 //!   commit, or to the inbox of any other;
+//! - `cancel` tells tasks that nobody wants their answers any more;
 //! - `demand` says when to claim, `renewal` keeps the session alive, `cache` remembers what the next turn needs;
 //! - `client` starts, sends and waits, `watch` wakes its waits, `find` queries and purges, `history` reads histories,
 //!   `operate` rewinds and restarts.
@@ -16,6 +17,7 @@
 mod activities;
 mod backoff;
 mod cache;
+mod cancel;
 mod causes;
 mod client;
 mod commit;
@@ -38,7 +40,7 @@ mod watch;
 
 pub use causes::with_causes;
 pub use client::{Client, ClientError, Unusable};
-pub use executor::{Attempt, Executor, Live, Past, TurnDone, TurnWork};
+pub use executor::{ActivityDone, ActivityWork, Attempt, Executor, Live, Past, TurnDone, TurnWork};
 pub use history::HistoryReader;
 pub use host::Host;
 pub use options::{HostOptions, TroublePolicy};

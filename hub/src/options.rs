@@ -49,6 +49,10 @@ pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// The rest is at least so many times as long as the look took: looking takes a fifth of the time at most.
 pub(crate) const LOOK_SHARE: u32 = 4;
 
+/// The shortest rest between two looks at what became of the instances that tasks run for. Somebody else's writes may
+/// come thousandfold; an activity that learns a second later that nobody wants its answer has lost a second.
+pub(crate) const CANCEL_LOOK_PAUSE: Duration = Duration::from_secs(1);
+
 /// How long a claim of turns waits for room for their tasks. Activities that are over at once make room within less, and
 /// what is begun then is finished without a detour; where they take long, nobody notices ten milliseconds.
 pub(crate) const TASK_ROOM_PATIENCE: Duration = Duration::from_millis(10);

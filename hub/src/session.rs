@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use futures::channel::mpsc::UnboundedSender;
 use futures::future::{BoxFuture, Shared};
 
 use dauer_core::Timestamp;
 use dauer_core::model::{Queues, Tags};
-use dauer_store::{Env, Refused, Release, Want, Work};
+use dauer_store::{Env, Lost, Manage, Refused, Release, Want, Work};
 
 use crate::executor::Executor;
 use crate::options::HostOptions;
@@ -16,8 +17,17 @@ use crate::options::HostOptions;
 /// A signal that may be waited for by many.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
 
+/// What the loop of a session learns from beside it.
+pub(crate) enum News {
+    /// The session was renewed, and has lost these.
+    Renewed(Vec<Lost>),
+    /// The session is over.
+    Over,
+}
+
 /// One session's surroundings.
 pub(crate) struct Session {
+    pub(crate) hub: Arc<dyn Manage>,
     pub(crate) work: Arc<dyn Work>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) executor: Arc<dyn Executor>,
@@ -26,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) renewed_at: AtomicI64,
     /// Set when the store says that the session is over: nothing it holds is worth finishing.
     pub(crate) over: AtomicBool,
+    /// To the loop.
+    pub(crate) news: UnboundedSender<News>,
 }
 
 impl Session {
@@ -35,6 +47,12 @@ impl Session {
 
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
+        self.tell(News::Over);
+    }
+
+    fn tell(&self, news: News) {
+        // Nobody listens when the loop has ended: then there is nothing left to do.
+        let _ = self.news.unbounded_send(news);
     }
 
     /// Renews the session and all it holds; whether that succeeded.
@@ -47,6 +65,7 @@ impl Session {
                 if !lost.is_empty() {
                     tracing::warn!(items = lost.len(), "items were taken over by another host");
                 }
+                self.tell(News::Renewed(lost));
                 true
             }
             Err(Refused::Fenced) => {

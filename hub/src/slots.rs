@@ -10,8 +10,9 @@
 //! The store takes a kept instance for idle while a result is being worked on here, and may hand it out to this host
 //! once more, with the same epoch, because a message came. What such a claim is worth is decided here and nowhere else.
 
-use dauer_core::model::Completion;
-use dauer_core::{Epoch, ExecutionId, InstanceId, Timestamp};
+use dauer_core::cancel::{CancelReason, Cancellation};
+use dauer_core::model::{Completion, TaskFence};
+use dauer_core::{Epoch, ExecutionId, InstanceId, MessageId, Timestamp};
 use dauer_store::{ById, ClaimedTurn, Fence, Message};
 
 use crate::cache::Entry;
@@ -20,8 +21,29 @@ use crate::hold::{Begin, Counts, Held, Kept, Phase, Ticket, Worth};
 #[derive(Default)]
 struct Slot {
     held: Option<Held>,
-    /// The runs that this host's tasks of the instance belong to, one for each task.
-    running: Vec<ExecutionId>,
+    /// This host's tasks of the instance.
+    running: Vec<Running>,
+}
+
+impl Slot {
+    fn runs(&self, execution: ExecutionId) -> bool {
+        self.running.iter().any(|task| task.execution == execution)
+    }
+}
+
+/// A task that runs here.
+struct Running {
+    task: MessageId,
+    epoch: Epoch,
+    /// The run that it belongs to.
+    execution: ExecutionId,
+    cancellation: Cancellation,
+}
+
+impl Running {
+    fn is(&self, fence: &TaskFence) -> bool {
+        self.task == fence.task && self.epoch == fence.epoch
+    }
 }
 
 /// All of them.
@@ -112,8 +134,7 @@ impl Slots {
     /// Whether something here is worth keeping an instance of that run for: results that wait, or tasks that run.
     pub(crate) fn has_use_for(&self, instance: &InstanceId, execution: ExecutionId) -> bool {
         self.slots.get(instance).is_some_and(|slot| {
-            slot.running.contains(&execution)
-                || slot.held.as_ref().is_some_and(|held| !held.waiting.is_empty())
+            slot.runs(execution) || slot.held.as_ref().is_some_and(|held| !held.waiting.is_empty())
         })
     }
 
@@ -161,7 +182,8 @@ impl Slots {
         bytes_max: usize,
     ) -> (Next, Vec<Completion>) {
         let slot = self.slots.get_mut(&fence.instance);
-        let Some((held, running)) = slot.and_then(|slot| Some((slot.held.as_mut()?, &slot.running))) else {
+        let runs = slot.as_ref().is_some_and(|slot| slot.runs(fence.execution));
+        let Some(held) = slot.and_then(|slot| slot.held.as_mut()) else {
             // The caller has just seen that it is held.
             return (Next::Idle, Vec::new());
         };
@@ -179,7 +201,7 @@ impl Slots {
         let next = match begin {
             Some(begin) => Next::Begin(Box::new(begin)),
             None if !held.waiting.is_empty() => Next::Due,
-            None if running.contains(&held.fence.execution) => Next::Idle,
+            None if runs => Next::Idle,
             None => Next::Useless(held.ticket, held.fence.clone()),
         };
         (next, orphans)
@@ -210,24 +232,56 @@ impl Slots {
     pub(crate) fn useless(&self, instance: &InstanceId) -> Option<(Ticket, Fence)> {
         let slot = self.slots.get(instance)?;
         let held = slot.held.as_ref().filter(|held| matches!(held.phase, Phase::Idle(_)))?;
-        let used = !held.waiting.is_empty() || slot.running.contains(&held.fence.execution);
+        let used = !held.waiting.is_empty() || slot.runs(held.fence.execution);
         (!used).then(|| (held.ticket, held.fence.clone()))
     }
 
-    /// A task of the instance begins here.
-    pub(crate) fn task_begins(&mut self, instance: &InstanceId, execution: ExecutionId) {
-        self.slots.or_default(instance).running.push(execution);
+    /// A task of that run begins here; the signal that tells it when nobody wants its answer.
+    pub(crate) fn task_begins(&mut self, fence: &TaskFence, execution: ExecutionId) -> Cancellation {
+        let (task, epoch, cancellation) = (fence.task, fence.epoch, Cancellation::new());
+        let running = Running { task, epoch, execution, cancellation: cancellation.clone() };
+        self.slots.or_default(&fence.instance).running.push(running);
+        cancellation
     }
 
-    /// A task of the instance is over here.
-    pub(crate) fn task_ends(&mut self, instance: &InstanceId, execution: ExecutionId) {
-        let Some(slot) = self.slots.get_mut(instance) else { return };
-        if let Some(at) = slot.running.iter().position(|of| *of == execution) {
+    /// A task is over here.
+    pub(crate) fn task_ends(&mut self, fence: &TaskFence) {
+        let Some(slot) = self.slots.get_mut(&fence.instance) else { return };
+        if let Some(at) = slot.running.iter().position(|task| task.is(fence)) {
             slot.running.swap_remove(at);
         }
         if slot.running.is_empty() && slot.held.is_none() {
-            self.slots.remove(instance);
+            self.slots.remove(&fence.instance);
         }
+    }
+
+    /// Whether tasks of the instance run here although nobody here has its turns.
+    pub(crate) fn runs_for_others(&self, instance: &InstanceId) -> bool {
+        let slot = self.slots.get(instance);
+        slot.is_some_and(|slot| slot.held.is_none() && !slot.running.is_empty())
+    }
+
+    /// The instances that tasks run for here, and the runs of each.
+    pub(crate) fn served(&self) -> Vec<(InstanceId, Vec<ExecutionId>)> {
+        let runs = |id: &InstanceId| self.running(id).map(|task| task.execution).collect();
+        let all = self.slots.instances().into_iter().map(|id| (runs(&id), id));
+        all.filter(|(runs, _): &(Vec<_>, _)| !runs.is_empty()).map(|(runs, id)| (id, runs)).collect()
+    }
+
+    fn running(&self, instance: &InstanceId) -> impl Iterator<Item = &Running> {
+        self.slots.get(instance).into_iter().flat_map(|slot| &slot.running)
+    }
+
+    /// Tells one task that nobody wants its answer.
+    pub(crate) fn cancel_task(&self, fence: &TaskFence, reason: CancelReason) {
+        let task = self.running(&fence.instance).find(|task| task.is(fence));
+        task.into_iter().for_each(|task| task.cancellation.cancel(reason));
+    }
+
+    /// Tells all tasks of a run.
+    pub(crate) fn cancel_run(&self, instance: &InstanceId, run: ExecutionId, reason: CancelReason) {
+        let tasks = self.running(instance).filter(|task| task.execution == run);
+        tasks.for_each(|task| task.cancellation.cancel(reason));
     }
 
     /// Where the result of a task of that run waits for the next turn, and whether that may begin at once; `None` when

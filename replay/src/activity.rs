@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use dauer_core::cancel::{CancelReason, Cancellation, Cancelled};
 use dauer_core::ids::InvalidName;
 use dauer_core::{ExecutionId, InstanceId};
 use dauer_proto::{ActivityRequest, Invalid, Problem, TaskFailureDetails};
@@ -16,10 +17,11 @@ use crate::error::{Error, Result};
 use crate::names::Activity;
 use crate::payload;
 
-/// Which call of an activity this is.
+/// Which call of an activity this is, and whether anyone still wants its result. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ActivityContext {
     request: Arc<Request>,
+    cancellation: Cancellation,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,13 @@ impl ActivityContext {
             attempt,
             tags: request.tags.clone(),
         };
-        Ok(Self { request: Arc::new(request) })
+        Ok(Self { request: Arc::new(request), cancellation: Cancellation::new() })
+    }
+
+    /// The same call, cancelled by that signal. Without one it never is.
+    #[must_use]
+    pub fn cancelled_by(self, cancellation: Cancellation) -> Self {
+        Self { cancellation, ..self }
     }
 
     /// The orchestration that called.
@@ -103,6 +111,43 @@ impl ActivityContext {
     #[must_use]
     pub fn tags(&self) -> &BTreeMap<String, String> {
         &self.request.tags
+    }
+
+    /// Ready when nobody wants the result any more: the host is stopping, it has lost the activity to another one, or the
+    /// run that called has ended. The host learns of the last two within half a lease at most.
+    ///
+    /// Nothing is stopped by it: an activity that takes long races its work against this, or looks at
+    /// [`is_cancelled`](Self::is_cancelled) between two steps, and ends early. To end with the reason gives the activity
+    /// back while the host is stopping: another host runs it again, and it has not failed. After any other reason what it
+    /// answers is dropped.
+    ///
+    /// ```
+    /// use dauer_replay::{ActivityContext, Result};
+    /// use futures::future::{Either, select};
+    /// # async fn transfer(_: u32) -> u64 { 1 }
+    ///
+    /// async fn copy(ctx: ActivityContext, file: u32) -> Result<u64> {
+    ///     let work = std::pin::pin!(transfer(file));
+    ///     match select(work, ctx.cancelled()).await {
+    ///         Either::Left((bytes, _)) => Ok(bytes),
+    ///         Either::Right((reason, _)) => Err(reason.into()),
+    ///     }
+    /// }
+    /// ```
+    pub fn cancelled(&self) -> Cancelled {
+        self.cancellation.cancelled()
+    }
+
+    /// Why nobody wants the result any more, if that is so.
+    #[must_use]
+    pub fn cancel_reason(&self) -> Option<CancelReason> {
+        self.cancellation.reason()
+    }
+
+    /// Whether nobody wants the result any more. For work that cannot wait beside something else.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel_reason().is_some()
     }
 }
 

@@ -81,3 +81,5 @@ pub use registry::{RegisterError, Registry, UnknownActivity, UnknownOrchestratio
 pub use retry::RetryPolicy;
 pub use timeout::Timeout;
 pub use uuid::Uuid;
+
+pub use dauer_core::cancel::{CancelReason, Cancellation, Cancelled};

@@ -52,8 +52,9 @@ pub use dauer_core::{ExecutionId, HostId, InstanceId, Timestamp};
 pub use dauer_hub::{ClientError as RawClientError, HostOptions, TroublePolicy};
 pub use dauer_proto::{EventType, HistoryEvent};
 pub use dauer_replay::{
-    Activity, ActivityContext, Call, CallError, ChildCall, Error, Event, Failure, NextEvent, Orchestration,
-    OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started, Timeout, Uuid,
+    Activity, ActivityContext, Call, CallError, CancelReason, Cancelled, ChildCall, Error, Event, Failure,
+    NextEvent, Orchestration, OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started,
+    Timeout, Uuid,
 };
 pub use dauer_replay::{Decision, TurnError, UnknownOrchestration};
 pub use dauer_store::{Refused, Reuse};

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 
+use dauer_core::cancel::{CancelReason, Cancellation};
 use dauer_core::model::{Filter, Queues, TroubleKind, VersionRule};
 use dauer_core::turn::{self, Stalled};
-use dauer_hub::{Attempt, Executor, Past, TurnDone, TurnWork, with_causes};
+use dauer_hub::{ActivityDone, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork, with_causes};
 use dauer_proto::{ActionType, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure};
-use dauer_replay::{ActivityContext, Live, Registry, TurnError};
+use dauer_replay::{ActivityContext, ActivityError, Live, Registry, TurnError};
 use dauer_store::TaskLease;
 
 /// Runs the code of a [`Registry`] in this process.
@@ -96,17 +97,40 @@ impl Executor for LocalExecutor {
         }
     }
 
-    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
+    async fn activity(&self, work: ActivityWork) -> ActivityDone {
+        match self.run_activity(&work.lease, &work.cancellation).await {
+            Ok(Ran::Ended(result)) => result.map(Some).map_err(TaskFailureDetails::from).into(),
+            Ok(Ran::GivenUp) => ActivityDone::GivenUp,
+            Err(details) => ActivityDone::Failed(details),
+        }
+    }
+}
+
+/// What came of the code of an activity.
+enum Ran {
+    Ended(Result<String, ActivityError>),
+    /// It ended with the reason for which it was cancelled, and another host may do better.
+    GivenUp,
+}
+
+impl LocalExecutor {
+    /// Runs the code; an error says why that was not possible.
+    async fn run_activity(
+        &self,
+        lease: &TaskLease,
+        cancellation: &Cancellation,
+    ) -> Result<Ran, TaskFailureDetails> {
         let request = dauer_core::workitem::activity_request(&lease.task)
             .map_err(|error| failure::failure("Undecodable", error.to_string()).non_retriable())?;
         let program = self.registry.find_activity(&request.name);
         let program = program.map_err(|error| failure::failure("UnknownActivity", error.to_string()))?;
         let context = ActivityContext::new(&request, lease.attempts + 1);
         let context = context.map_err(|error| failure::failure("Undecodable", error.to_string()))?;
+        let context = context.cancelled_by(cancellation.clone());
         let run = async { program.begin(context, request.input.as_deref()).await };
         match AssertUnwindSafe(run).catch_unwind().await {
-            Ok(Ok(output)) => Ok(Some(output)),
-            Ok(Err(error)) => Err(error.into()),
+            Ok(Err(ActivityError::Failed(error))) if gives_up(&error, cancellation) => Ok(Ran::GivenUp),
+            Ok(result) => Ok(Ran::Ended(result)),
             Err(panic) => {
                 let text = panic.downcast_ref::<&str>().copied();
                 let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -115,6 +139,13 @@ impl Executor for LocalExecutor {
             }
         }
     }
+}
+
+/// Whether an activity that ended with this error is to be run by another host. Not when the run that called is over:
+/// then it would be run for nothing, again and again.
+fn gives_up(error: &dauer_replay::Error, cancellation: &Cancellation) -> bool {
+    let elsewhere = matches!(cancellation.reason(), Some(CancelReason::Draining | CancelReason::LeaseLost));
+    elsewhere && error.downcast_ref::<CancelReason>().is_some()
 }
 
 fn is_termination(actions: &[OrchestratorAction]) -> bool {

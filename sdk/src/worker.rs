@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use dauer_core::HostId;
 use dauer_hub::{Host, HostOptions, retention};
-use dauer_replay::{Activity, ActivityHandler, Handler, Orchestration, RegisterError, Registry};
+use dauer_replay::{
+    Activity, ActivityContext, ActivityHandler, Handler, Orchestration, RegisterError, Registry,
+};
 use dauer_store::{Env, Refused};
 
 use crate::local::LocalExecutor;
@@ -57,6 +61,49 @@ impl WorkerBuilder {
             self.error.get_or_insert(error);
         }
         self
+    }
+
+    /// Adds an activity that uses something of the program, a pool of connections say: a method
+    /// `async fn(self: Arc<S>, ActivityContext, I) -> Result<O>`, or any function whose first parameter is an `Arc<S>`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dauer::{Activity, ActivityContext, Result};
+    ///
+    /// const CHARGE: Activity<u32, u32> = Activity::new("charge");
+    ///
+    /// struct Shop { fee: u32 }
+    ///
+    /// impl Shop {
+    ///     async fn charge(self: Arc<Self>, _: ActivityContext, amount: u32) -> Result<u32> {
+    ///         Ok(amount + self.fee)
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    /// let shop = Arc::new(Shop { fee: 2 });
+    /// let worker = dauer::open("memory:")?.worker().activity_with(CHARGE, shop, Shop::charge).build()?;
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn activity_with<S, I, O, Fut>(
+        self,
+        activity: Activity<I, O>,
+        shared: Arc<S>,
+        handler: impl Fn(Arc<S>, ActivityContext, I) -> Fut + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Send + Sync + 'static,
+        I: DeserializeOwned + 'static,
+        O: Serialize + 'static,
+        Fut: Future<Output = dauer_replay::Result<O>> + Send + 'static,
+    {
+        self.activity(activity, move |context: ActivityContext, input: I| {
+            handler(Arc::clone(&shared), context, input)
+        })
     }
 
     /// With other settings.

@@ -335,6 +335,18 @@ pub(super) const TABLE: &[Kind] = &[
         ],
     },
     Kind {
+        code: "cancelled",
+        grpc: "CANCELLED",
+        exit: FAILED,
+        hint: "nobody wants the result any more; an activity that was given back is run by another host",
+        errors: &[
+            "core::CancelReason::Draining",
+            "core::CancelReason::Ended",
+            "core::CancelReason::LeaseLost",
+            "core::CancelReason::Terminated",
+        ],
+    },
+    Kind {
         code: "wrong_type",
         grpc: "INVALID_ARGUMENT",
         exit: FAILED,

@@ -26,6 +26,11 @@ fn claim(epoch: u64, revision: u64) -> ClaimedTurn {
     ClaimedTurn { fence, record: record(), messages: Vec::new(), more: false, history: None, now }
 }
 
+/// The task that runs.
+fn task() -> TaskFence {
+    TaskFence { task: MessageId([7; 16]), instance: id(), epoch: Epoch(1) }
+}
+
 fn begins(slots: &mut Slots, epoch: u64, revision: u64) -> bool {
     matches!(slots.admit(claim(epoch, revision), BYTES), Admitted::Begin(..))
 }
@@ -35,7 +40,7 @@ fn idle() -> Slots {
     let mut slots = Slots::default();
     assert!(begins(&mut slots, 3, 4));
     slots.commits(&id(), true);
-    slots.task_begins(&id(), ExecutionId(1));
+    slots.task_begins(&task(), ExecutionId(1));
     let kept = Kept { record: record(), entry: None };
     let (next, orphans) = slots.keep(fence(3, 5), kept, (Vec::new(), Timestamp(1)), BYTES);
     assert!(matches!(next, Next::Idle) && orphans.is_empty());
@@ -170,7 +175,7 @@ fn turns_and_holds_are_counted() {
     slots.finish(&id(), false);
     assert_eq!(counts(&slots), (0, (0, 0)));
     assert!(!slots.slots.is_empty(), "its task still runs");
-    slots.task_ends(&id(), ExecutionId(1));
+    slots.task_ends(&task());
     assert!(slots.slots.is_empty());
 }
 
@@ -178,6 +183,27 @@ fn turns_and_holds_are_counted() {
 fn an_instance_is_useless_once_nothing_of_it_runs_here() {
     let mut slots = idle();
     assert!(slots.useless(&id()).is_none());
-    slots.task_ends(&id(), ExecutionId(1));
+    slots.task_ends(&task());
     assert!(slots.useless(&id()).is_some());
+}
+
+#[test]
+fn a_task_is_told_by_its_own_fence_or_run_and_by_no_other() {
+    let mut slots = Slots::default();
+    let later = TaskFence { epoch: Epoch(2), ..task() };
+    let (first, second) =
+        (slots.task_begins(&task(), ExecutionId(1)), slots.task_begins(&later, ExecutionId(2)));
+    assert!(slots.runs_for_others(&id()));
+    assert_eq!(slots.served(), [(id(), vec![ExecutionId(1), ExecutionId(2)])]);
+    slots.cancel_run(&id(), ExecutionId(3), CancelReason::Ended);
+    slots.cancel_task(&TaskFence { epoch: Epoch(3), ..task() }, CancelReason::LeaseLost);
+    assert_eq!((first.reason(), second.reason()), (None, None));
+    slots.cancel_run(&id(), ExecutionId(2), CancelReason::Terminated);
+    assert_eq!((first.reason(), second.reason()), (None, Some(CancelReason::Terminated)));
+    slots.cancel_task(&task(), CancelReason::LeaseLost);
+    assert_eq!(first.reason(), Some(CancelReason::LeaseLost));
+    slots.task_ends(&later);
+    slots.task_ends(&task());
+    assert!(slots.slots.is_empty() && slots.served().is_empty());
+    assert!(!idle().runs_for_others(&id()), "its turns are taken here");
 }

@@ -19,7 +19,7 @@ use dauer_core::model::{Queues, Record};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::{HostId, HubName, InstanceId, Timestamp};
-use dauer_hub::{Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork};
+use dauer_hub::{ActivityDone, ActivityWork, Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork};
 use dauer_memory::{Call, Clock, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
 use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
 use dauer_store::{Env, Hint, Manage, Reuse, SessionId, Tags, TaskLease, Want, Work};
@@ -152,6 +152,8 @@ type OnTurn = dyn Fn(&Record) -> Result<(), Stalled> + Send + Sync;
 type OnActivity =
     dyn Fn(TaskLease) -> BoxFuture<'static, Result<Option<String>, TaskFailureDetails>> + Send + Sync;
 
+type OnWork = dyn Fn(ActivityWork) -> BoxFuture<'static, ActivityDone> + Send + Sync;
+
 /// An executor whose orchestration calls as many activities, one after the other, as its input says.
 pub(crate) struct Chain {
     pub(crate) peaks: Arc<Peaks>,
@@ -159,6 +161,8 @@ pub(crate) struct Chain {
     fuses: bool,
     on_turn: Box<OnTurn>,
     on_activity: Box<OnActivity>,
+    /// Instead of the one before, for tests that look at the signal.
+    on_work: Option<Box<OnWork>>,
 }
 
 impl Chain {
@@ -169,6 +173,7 @@ impl Chain {
             fuses: false,
             on_turn: Box::new(|_| Ok(())),
             on_activity: Box::new(|_| async { Ok(Some("1".into())) }.boxed()),
+            on_work: None,
         }
     }
 
@@ -202,6 +207,16 @@ impl Chain {
     }
 }
 
+impl Chain {
+    /// Called for each activity, with its signal.
+    pub(crate) fn on_work(
+        self,
+        on_work: impl Fn(ActivityWork) -> BoxFuture<'static, ActivityDone> + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_work: Some(Box::new(on_work)), ..self }
+    }
+}
+
 #[async_trait]
 impl Executor for Chain {
     fn queues(&self) -> Queues {
@@ -228,6 +243,9 @@ impl Executor for Chain {
         // A message that is no answer, an event say, finds the task scheduled already.
         let waits = all().any(|event| is_schedule(event, done));
         let next = match failed {
+            _ if work.new.iter().any(is_termination) => {
+                Some(action::complete(done, OrchestrationStatus::Terminated, None, None))
+            }
             Some(failure) => Some(action::complete(done, OrchestrationStatus::Failed, None, Some(failure))),
             None if waits => None,
             None if done < steps => Some(action::schedule_task(done, "step", None)),
@@ -240,8 +258,11 @@ impl Executor for Chain {
         Ok(TurnDone { answer, live: None, past })
     }
 
-    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
-        (self.on_activity)(lease).await
+    async fn activity(&self, work: ActivityWork) -> ActivityDone {
+        match &self.on_work {
+            Some(on_work) => on_work(work).await,
+            None => (self.on_activity)(work.lease).await.into(),
+        }
     }
 }
 
@@ -254,6 +275,10 @@ fn input(event: &HistoryEvent) -> Option<String> {
 
 fn is_schedule(event: &HistoryEvent, id: i32) -> bool {
     matches!(event.event_type, Some(EventType::TaskScheduled(_))) && event.event_id == id
+}
+
+fn is_termination(event: &HistoryEvent) -> bool {
+    matches!(event.event_type, Some(EventType::ExecutionTerminated(_)))
 }
 
 fn is_answer(event: &HistoryEvent) -> bool {

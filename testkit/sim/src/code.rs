@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dauer::LocalExecutor;
 use dauer_core::turn::{Answer, Stalled};
-use dauer_hub::{Attempt, Executor, Past, TurnDone, TurnWork};
+use dauer_hub::{ActivityDone, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork};
 use dauer_proto::{
     ActionType, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure,
 };
@@ -155,15 +155,15 @@ impl Executor for Code {
         done
     }
 
-    async fn activity(&self, lease: TaskLease) -> Result<Option<String>, TaskFailureDetails> {
+    async fn activity(&self, work: ActivityWork) -> ActivityDone {
         self.work().await;
         let hangs = self.plan.happens(Kind::ActivityHangs);
         while hangs && !self.plan.is_healed() {
             self.env.sleep_until(self.env.now().after(HANG_LOOK)).await;
         }
-        let result = match &*lease.task.queue.name {
-            UNSTEADY => self.unsteady(&lease),
-            _ => self.local.activity(lease).await,
+        let result = match &*work.lease.task.queue.name {
+            UNSTEADY => self.unsteady(&work.lease).into(),
+            _ => self.local.activity(work).await,
         };
         self.work().await;
         result
