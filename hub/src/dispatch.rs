@@ -24,7 +24,9 @@ use crate::cancel::{Found, Lookout};
 use crate::commit::Pending;
 use crate::demand::Demand;
 use crate::hold::{Begin, Ticket};
-use crate::options::{CLAIM_MAX, CLAIMED_SHARE, TASK_ROOM_PATIENCE, TIME_CARRIED_MAX};
+use crate::options::{
+    CLAIM_MAX, CLAIMED_SHARE, EXPLAIN_BUSY, EXPLAINED_MAX, TASK_ROOM_PATIENCE, TIME_CARRIED_MAX,
+};
 use crate::session::{News, Session, Stop};
 use crate::slots::{Admitted, Slots};
 use crate::turns::Turned;
@@ -98,6 +100,10 @@ pub(crate) struct Dispatch {
     pub(crate) turn_demand: Demand,
     pub(crate) task_demand: Demand,
     pub(crate) stopping: bool,
+    /// A sleep has ended since turns were last claimed: nothing was told meanwhile.
+    polls: bool,
+    /// When turns were last claimed that this host may only be able to say something about.
+    explained_at: Timestamp,
     patience: Patience,
     /// The latest time the store has told, and when that was heard, by this host's clock.
     heard: Option<(Timestamp, Timestamp)>,
@@ -151,6 +157,8 @@ impl Dispatch {
             turn_demand: Demand::new(),
             task_demand: Demand::new(),
             stopping: false,
+            polls: false,
+            explained_at: session.env.now(),
             patience: Patience::Fresh,
             heard: None,
             session,
@@ -206,7 +214,10 @@ impl Dispatch {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Woken(side) => self.demand(side).wake(),
+            Step::Woken(side) => {
+                self.polls |= side == Side::Turns;
+                self.demand(side).wake();
+            }
             Step::Idle(side, due) => self.idle(side, due),
             Step::ClaimedTurns(result) => self.claimed_turns(result),
             Step::ClaimedTasks(result) => self.claimed_tasks(result),
@@ -269,7 +280,10 @@ impl Dispatch {
     fn claim(&mut self, side: Side, free: usize) {
         self.queues = self.session.executor.queues();
         let session = Arc::clone(&self.session);
-        let want = session.want(free.min(CLAIM_MAX), self.queues.clone());
+        let want = match self.explained(side) {
+            Some(queues) => session.want(free.min(EXPLAINED_MAX), queues),
+            None => session.want(free.min(CLAIM_MAX), self.queues.clone()),
+        };
         let claim = async move {
             match side {
                 Side::Turns => Step::ClaimedTurns(ask(&session, session.work.claim_turns(want)).await),
@@ -277,6 +291,21 @@ impl Dispatch {
             }
         };
         self.steps.push(claim.boxed());
+    }
+
+    /// What a claim asks for that also looks for what nobody seems to be able to run, if it is time for one. Not when a
+    /// hint led to it: then those who can run it have been told, too.
+    fn explained(&mut self, side: Side) -> Option<Queues> {
+        if side == Side::Tasks {
+            return None;
+        }
+        let (now, pause) = (self.session.env.now(), self.session.options.poll_max);
+        let pause = if std::mem::take(&mut self.polls) { pause } else { pause * EXPLAIN_BUSY };
+        if now.since(self.explained_at) < pause {
+            return None;
+        }
+        self.explained_at = now;
+        self.session.executor.explains()
     }
 
     fn claimed_turns(&mut self, result: Result<Vec<ClaimedTurn>, Refused>) {

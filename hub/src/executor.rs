@@ -87,6 +87,13 @@ pub trait Executor: Send + Sync + 'static {
     /// What it can run: claims ask for nothing else.
     fn queues(&self) -> Queues;
 
+    /// What it can say something about although it cannot run it: claims ask for it now and then, so that work which
+    /// nobody can run is shown with its trouble instead of waiting unseen. Only for an executor whose
+    /// [`queues`](Self::queues) leave that out.
+    fn explains(&self) -> Option<Queues> {
+        None
+    }
+
     /// Whether the results of activities that ran on this host may go into the turns they are for, without ever being
     /// messages. Only for an executor that runs turns in this process and at once: a turn that waits for another worker
     /// would keep the results from being durable for as long.

@@ -27,6 +27,14 @@ pub(crate) const DUE_TRUSTED: u32 = 8;
 /// memory one answer takes, and lets the store work while its items are being executed.
 pub(crate) const CLAIM_MAX: usize = 128;
 
+/// Items of a claim that also looks for what nobody seems to be able to run: enough to show it, few enough that one whose
+/// host is merely busy is seldom among them.
+pub(crate) const EXPLAINED_MAX: usize = 16;
+
+/// A host that never comes to rest looks for such items once in so many times [`HostOptions::poll_max`]; others whenever
+/// they poll without having been told of anything.
+pub(crate) const EXPLAIN_BUSY: u32 = 6;
+
 /// How many checkpoints are sent together at most: enough that the cost of a transaction is shared by many, few enough
 /// that the store works on the first while the rest is still being made.
 pub(crate) const COMMITS_MAX: usize = 64;

@@ -118,7 +118,9 @@ impl Dispatch {
             return;
         }
         let keeps = match &checkpoint.history {
-            History::Replace { prologue, .. } => !prologue.is_empty() && !self.stopping,
+            History::Replace { prologue, .. } => {
+                !prologue.is_empty() && !self.stopping && self.queues.admits(&checkpoint.record.queue)
+            }
             History::Append(_) if !self.fuses => false,
             History::Append(_) => {
                 checkpoint.take = self.take_of(checkpoint);
@@ -164,7 +166,9 @@ impl Dispatch {
         tracing::error!(instance = %fence.instance, ?kind, %reason, "a turn is stalled; it is tried again");
         let attempts = attempts + 1;
         let trouble = Trouble { kind, reason, since: self.session.env.now(), attempts };
-        let delay = self.session.retry_delay(attempts);
+        // This host does not ask for what it cannot run until it looks for such again; one that can need not wait.
+        let waits_for_others = kind == TroubleKind::UnknownName && self.session.executor.explains().is_some();
+        let delay = if waits_for_others { Duration::ZERO } else { self.session.retry_delay(attempts) };
         self.release(ticket, fence, delay, Some(trouble));
     }
 

@@ -49,7 +49,7 @@ impl OrchestrationContext {
         Call::new(Task::new(&self.shared, ScheduledKind::Task, action, place))
     }
 
-    /// Runs a child orchestration. Without a version it gets the one the hub chooses.
+    /// Runs a child orchestration. Without a version it gets this orchestration's own, if that has one.
     #[track_caller]
     pub fn call_orchestration<I: Serialize, O>(
         &self,
@@ -126,6 +126,32 @@ impl OrchestrationContext {
             Err(source) => {
                 state.fail(TurnError::Unencodable { what: format!("{place}: the status"), source });
             }
+        }
+    }
+
+    /// If this run ends by continuing as new, the next one runs in that version of the code; without this it keeps its
+    /// own. An empty version changes nothing: there is no way back to none.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use dauer_replay::{OrchestrationContext, Result};
+    ///
+    /// async fn monitor(ctx: OrchestrationContext, round: u32) -> Result<ControlFlow<(), u32>> {
+    ///     ctx.continue_in_version("2"); // from the next round on the new code watches
+    ///     Ok(ControlFlow::Continue(round + 1))
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn continue_in_version(&self, version: &str) {
+        let place = Location::caller();
+        let checked = match version {
+            "" => Ok(()),
+            version => check_name("orchestration version", version),
+        };
+        let mut state = self.shared.lock_inside(place);
+        match checked {
+            Ok(()) => state.next_version = Some(version.to_owned()),
+            Err(source) => state.fail(TurnError::Name { location: place, source }),
         }
     }
 

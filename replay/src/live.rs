@@ -291,7 +291,11 @@ impl Run {
         }
         if let Code::Ended(end) = end {
             let completion = match end {
-                End::Continued(_) => completion(end, state.mailbox.carry_over()),
+                End::Continued(_) => {
+                    let new_version = state.next_version.take();
+                    let carried = completion(end, state.mailbox.carry_over());
+                    CompleteOrchestrationAction { new_version, ..carried }
+                }
                 _ => completion(end, Vec::new()),
             };
             actions.push(action::new(state.next_id(), ActionType::CompleteOrchestration(completion)));

@@ -54,6 +54,8 @@ pub(crate) struct State {
     pub(crate) replaying: bool,
     pub(crate) status: Option<String>,
     pub(crate) uuids: u64,
+    /// The version of the next run, if this one continues as new.
+    pub(crate) next_version: Option<String>,
     pub(crate) mailbox: Mailbox,
     /// The last place where the code took a durable step.
     pub(crate) last: Option<Place>,

@@ -66,17 +66,24 @@ impl LocalExecutor {
 #[async_trait]
 impl Executor for LocalExecutor {
     fn queues(&self) -> Queues {
-        let mut orchestrations = BTreeMap::new();
+        let mut versions = BTreeMap::<Arc<str>, Vec<Arc<str>>>::new();
         for program in self.registry.orchestrations() {
-            // All versions are taken: one that is not registered is shown as trouble instead of waiting unseen.
-            orchestrations.insert(program.name().into(), VersionRule::Any);
+            let version = program.version().unwrap_or_default().into();
+            versions.entry(program.name().into()).or_default().push(version);
         }
+        let orchestrations = versions.into_iter().map(|(name, all)| (name, VersionRule::Listed(all)));
         let activities = self.registry.activities().map(|program| (program.name().into(), VersionRule::Any));
         Queues {
-            orchestrations: Filter::Names(orchestrations),
+            orchestrations: Filter::Names(orchestrations.collect()),
             entities: Filter::none(),
             activities: Filter::Names(activities.collect()),
         }
+    }
+
+    /// All versions of the names it has: one that is not registered is shown as trouble instead of waiting unseen.
+    fn explains(&self) -> Option<Queues> {
+        let names = self.registry.orchestrations().map(|program| (program.name().into(), VersionRule::Any));
+        Some(Queues { orchestrations: Filter::Names(names.collect()), ..self.queues() })
     }
 
     fn fuses(&self) -> bool {

@@ -21,7 +21,7 @@ const STEP: Activity<u32, u32> = Activity::new("step");
 /// Quick to try again, so that tests are.
 fn impatient() -> HostOptions {
     let (retry_delay_min, retry_delay_max) = (Duration::from_millis(1), Duration::from_millis(5));
-    HostOptions { retry_delay_min, retry_delay_max, ..HostOptions::default() }
+    HostOptions { retry_delay_min, retry_delay_max, poll_max: retry_delay_max, ..HostOptions::default() }
 }
 
 async fn step(_: ActivityContext, n: u32) -> Result<u32> {

@@ -77,7 +77,12 @@ fn code(worker: WorkerBuilder) -> WorkerBuilder {
         .orchestration(COUNT, count)
         .orchestration(PARENT, parent)
         .activity(GREET, |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) })
-        .options(HostOptions { retry_delay_min, retry_delay_max, ..HostOptions::default() })
+        .options(HostOptions {
+            retry_delay_min,
+            retry_delay_max,
+            poll_max: retry_delay_max,
+            ..HostOptions::default()
+        })
 }
 
 /// A worker in this process, until it is stopped.

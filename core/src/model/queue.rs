@@ -37,7 +37,8 @@ impl QueueKey {
 pub enum VersionRule {
     /// All, and work without a version too.
     Any,
-    /// These. Orchestrations without a version do not match; activities without one match by name (behaviour 56).
+    /// These; an empty one is none. Orchestrations without a version do not match any other, activities without one match
+    /// by name (behaviour 56).
     Listed(Vec<Arc<str>>),
 }
 
@@ -83,7 +84,9 @@ impl Queues {
         match (names.get(&queue.name), &queue.version) {
             (None, _) => false,
             (Some(VersionRule::Any), _) => true,
-            (Some(VersionRule::Listed(_)), None) => queue.kind != Kind::Orchestration,
+            (Some(VersionRule::Listed(versions)), None) => {
+                queue.kind != Kind::Orchestration || versions.iter().any(|version| version.is_empty())
+            }
             (Some(VersionRule::Listed(versions)), Some(version)) => versions.contains(version),
         }
     }
@@ -115,6 +118,9 @@ mod tests {
         assert!(!admits(Kind::Orchestration, Some("1")));
         assert!(!admits(Kind::Activity, Some("1")));
         assert!(!queues.admits(&QueueKey::new(Kind::Activity, "ship", None)));
+        let queues = only("pay", VersionRule::Listed(vec!["".into(), "2".into()]));
+        let admits = |version| queues.admits(&QueueKey::new(Kind::Orchestration, "pay", version));
+        assert!(admits(None) && admits(Some("2")) && !admits(Some("1")), "an empty one is none");
         assert!(only("pay", VersionRule::Any).admits(&QueueKey::new(Kind::Orchestration, "pay", None)));
     }
 }

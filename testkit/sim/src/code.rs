@@ -110,15 +110,11 @@ impl Code {
 #[async_trait]
 impl Executor for Code {
     fn queues(&self) -> Queues {
-        let mut queues = self.local.queues();
-        if let Filter::Names(names) = &mut queues.orchestrations {
-            names.insert(REUSING.into(), VersionRule::Any);
-            names.insert(POISON.into(), VersionRule::Any);
-        }
-        if let Filter::Names(names) = &mut queues.activities {
-            names.insert(UNSTEADY.into(), VersionRule::Any);
-        }
-        queues
+        with_foreign(self.local.queues())
+    }
+
+    fn explains(&self) -> Option<Queues> {
+        self.local.explains().map(with_foreign)
     }
 
     fn fuses(&self) -> bool {
@@ -168,6 +164,18 @@ impl Executor for Code {
         self.work().await;
         result
     }
+}
+
+/// And what this executor runs without the SDK.
+fn with_foreign(mut queues: Queues) -> Queues {
+    if let Filter::Names(names) = &mut queues.orchestrations {
+        names.insert(REUSING.into(), VersionRule::Any);
+        names.insert(POISON.into(), VersionRule::Any);
+    }
+    if let Filter::Names(names) = &mut queues.activities {
+        names.insert(UNSTEADY.into(), VersionRule::Any);
+    }
+    queues
 }
 
 fn action_name(action: &OrchestratorAction) -> Option<&'static str> {
