@@ -95,11 +95,7 @@ impl Dispatch {
                 self.lookout.want(Wanted::OfOthers);
             }
             Hint::Elsewhere => self.lookout.want(Wanted::OfOthers),
-            Hint::SessionEnded(session) if *session == self.session.work.session() => {
-                // Whether it is over or only late, a renewal tells.
-                let session = Arc::clone(&self.session);
-                self.steps.push(async move { session.renew().await }.map(|_| Step::Renewed).boxed());
-            }
+            // The next claim or renewal tells whether it is over or only late.
             Hint::Status(..) | Hint::SessionEnded(_) | Hint::Ready(_) => {}
         }
     }

@@ -55,8 +55,6 @@ pub(crate) enum Step {
     Looked(Vec<Found>, Duration),
     /// The next look may begin.
     Rested,
-    /// A renewal that was asked for is over; its outcome comes as news.
-    Renewed,
     /// There has been no room for tasks for a while.
     RanOut,
     Stopped,
@@ -251,7 +249,6 @@ impl Dispatch {
             }
             Step::Looked(found, took) => self.looked(found, took),
             Step::Rested => self.lookout.rested(),
-            Step::Renewed => {}
             Step::Stopped => {
                 self.stopping = true;
                 self.cancel_all(CancelReason::Draining);
