@@ -15,13 +15,14 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Error, Result};
 use crate::names::Activity;
-use crate::payload;
+use crate::payload::{PayloadError, Payloads};
 
 /// Which call of an activity this is, and whether anyone still wants its result. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ActivityContext {
     request: Arc<Request>,
     cancellation: Cancellation,
+    payloads: Payloads,
 }
 
 #[derive(Debug)]
@@ -67,13 +68,23 @@ impl ActivityContext {
             attempt,
             tags: request.tags.clone(),
         };
-        Ok(Self { request: Arc::new(request), cancellation: Cancellation::new() })
+        Ok(Self {
+            request: Arc::new(request),
+            cancellation: Cancellation::new(),
+            payloads: Payloads::default(),
+        })
     }
 
     /// The same call, cancelled by that signal. Without one it never is.
     #[must_use]
     pub fn cancelled_by(self, cancellation: Cancellation) -> Self {
         Self { cancellation, ..self }
+    }
+
+    /// The same call, whose input and output are read and written so.
+    #[must_use]
+    pub fn payloads(self, payloads: Payloads) -> Self {
+        Self { payloads, ..self }
     }
 
     /// The orchestration that called.
@@ -157,10 +168,10 @@ impl ActivityContext {
 pub enum ActivityError {
     /// The input is not what the code takes.
     #[error("the input cannot be read; make the types of the name agree on both sides")]
-    Undecodable(#[source] serde_json::Error),
+    Undecodable(#[source] PayloadError),
     /// The output cannot be written as JSON.
     #[error("the output cannot be written as JSON; change its type or its Serialize")]
-    Unencodable(#[source] serde_json::Error),
+    Unencodable(#[source] PayloadError),
     /// The code failed.
     #[error("the activity failed: {0}")]
     Failed(Error),
@@ -206,13 +217,14 @@ where
     O: Serialize,
 {
     fn begin(&self, context: ActivityContext, input: Option<&str>) -> ActivityFuture {
-        let running = match payload::decode(input) {
+        let payloads = context.payloads.clone();
+        let running = match payloads.decode(input) {
             Ok(input) => self(context, input),
             Err(source) => return Box::pin(async { Err(ActivityError::Undecodable(source)) }),
         };
         Box::pin(async move {
             let output = running.await.map_err(ActivityError::Failed)?;
-            payload::encode(&output).map_err(ActivityError::Unencodable)
+            payloads.encode(&output).map_err(ActivityError::Unencodable)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::call::{Call, ChildCall, Sleep, Task};
 use crate::events::NextEvent;
 use crate::guard::{Place, TurnError};
 use crate::names::{Activity, Event, Orchestration};
-use crate::payload;
+use crate::payload::Payloads;
 use crate::state::Shared;
 
 /// The namespace of the ids that [`OrchestrationContext::uuid`] makes. Part of the behaviour that histories rely on:
@@ -38,11 +38,15 @@ impl OrchestrationContext {
         Self { shared }
     }
 
+    pub(crate) fn payloads(&self) -> &Payloads {
+        &self.shared.payloads
+    }
+
     /// Runs an activity.
     #[track_caller]
     pub fn call<I: Serialize, O>(&self, activity: Activity<I, O>, input: &I) -> Call<O> {
         let place = Location::caller();
-        let action = encode_for(place, "activity", activity.name(), input).map(|input| {
+        let action = self.encode_for(place, "activity", activity.name(), input).map(|input| {
             let name = activity.name().to_owned();
             ActionType::ScheduleTask(ScheduleTaskAction { name, input: Some(input), ..Default::default() })
         });
@@ -57,7 +61,7 @@ impl OrchestrationContext {
         input: &I,
     ) -> ChildCall<O> {
         let place = Location::caller();
-        let action = encode_for(place, "orchestration", orchestration.name(), input).map(|input| {
+        let action = self.encode_for(place, "orchestration", orchestration.name(), input).map(|input| {
             ActionType::CreateSubOrchestration(CreateSubOrchestrationAction {
                 name: orchestration.name().to_owned(),
                 version: orchestration.version_name().map(str::to_owned),
@@ -103,7 +107,7 @@ impl OrchestrationContext {
     #[track_caller]
     pub fn send_event<T: Serialize>(&self, to: &InstanceId, event: Event<T>, data: &T) {
         let place = Location::caller();
-        match encode_for(place, "event", event.name(), data) {
+        match self.encode_for(place, "event", event.name(), data) {
             Err(fault) => self.shared.lock_inside(place).fail(fault),
             Ok(data) => {
                 let target =
@@ -119,7 +123,7 @@ impl OrchestrationContext {
     #[track_caller]
     pub fn set_status<T: Serialize + ?Sized>(&self, status: &T) {
         let place = Location::caller();
-        let encoded = payload::encode(status);
+        let encoded = self.payloads().encode(status);
         let mut state = self.shared.lock_inside(place);
         match encoded {
             Ok(text) => state.status = Some(text),
@@ -203,18 +207,19 @@ impl OrchestrationContext {
     pub fn version(&self) -> Option<&str> {
         self.shared.identity.version.as_deref()
     }
-}
 
-/// The input as text, if name and input are fit to be stored.
-fn encode_for<T: Serialize>(
-    place: Place,
-    kind: &'static str,
-    name: &str,
-    input: &T,
-) -> Result<String, TurnError> {
-    check_name(kind, name).map_err(|source| TurnError::Name { location: place, source })?;
-    payload::encode(input).map_err(|source| {
-        let what = format!("{place}: the input of {kind} '{name}'");
-        TurnError::Unencodable { what, source }
-    })
+    /// The input as text, if name and input are fit to be stored.
+    fn encode_for<T: Serialize>(
+        &self,
+        place: Place,
+        kind: &'static str,
+        name: &str,
+        input: &T,
+    ) -> Result<String, TurnError> {
+        check_name(kind, name).map_err(|source| TurnError::Name { location: place, source })?;
+        self.payloads().encode(input).map_err(|source| {
+            let what = format!("{place}: the input of {kind} '{name}'");
+            TurnError::Unencodable { what, source }
+        })
+    }
 }

@@ -9,6 +9,7 @@ use dauer_proto::TaskFailureDetails;
 use dauer_proto::failure::failure;
 
 use crate::failure::{Failure, chained};
+use crate::payload::PayloadError;
 
 /// The result of an orchestration or activity.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -34,7 +35,7 @@ pub enum CallError {
         /// The type the name promises.
         expected: &'static str,
         /// Why it cannot be read.
-        source: serde_json::Error,
+        source: PayloadError,
     },
 }
 
@@ -149,8 +150,10 @@ fn passed_through<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Failure
 fn kind_of(error: &(dyn StdError + 'static)) -> &'static str {
     if error.is::<CallError>() {
         type_name::<CallError>()
-    } else if error.is::<serde_json::Error>() {
+    } else if error.is::<serde_json::Error>() || matches!(error.downcast_ref(), Some(PayloadError::Json(_))) {
         type_name::<serde_json::Error>()
+    } else if error.is::<PayloadError>() {
+        type_name::<PayloadError>()
     } else if error.is::<std::io::Error>() {
         type_name::<std::io::Error>()
     } else {

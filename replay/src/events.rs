@@ -21,7 +21,6 @@ use serde::de::DeserializeOwned;
 use crate::error::CallError;
 use crate::guard::{Awaited, Place};
 use crate::names::Event;
-use crate::payload;
 use crate::state::{Shared, Wait};
 use crate::timeout::Timeout;
 
@@ -204,7 +203,7 @@ impl<T: DeserializeOwned> Future for NextEvent<T> {
                 Some(EventType::EventRaised(raised)) => raised.input,
                 _ => None,
             };
-            payload::decode(text.as_deref()).map_err(|source| CallError::Undecodable {
+            self.shared.payloads.decode(text.as_deref()).map_err(|source| CallError::Undecodable {
                 what: format!("the data of event '{}' ({})", self.name, self.place),
                 expected: std::any::type_name::<T>(),
                 source,

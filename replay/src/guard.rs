@@ -10,6 +10,7 @@ use dauer_core::limits::POLLS_PER_EVENT_MAX;
 use dauer_core::{InstanceId, Timestamp};
 use dauer_proto::{ActionType, EventType};
 
+use crate::payload::PayloadError;
 use crate::registry::UnknownOrchestration;
 
 /// Where in the code: file, line and column.
@@ -108,7 +109,7 @@ pub enum TurnError {
         /// The orchestration.
         name: String,
         /// Why it cannot be read.
-        source: serde_json::Error,
+        source: PayloadError,
     },
     /// A value cannot be written as JSON.
     #[error("{what} cannot be written as JSON; change its type or its Serialize")]
@@ -116,7 +117,7 @@ pub enum TurnError {
         /// Which value, and where.
         what: String,
         /// Why it cannot be written.
-        source: serde_json::Error,
+        source: PayloadError,
     },
     /// A name that the store would refuse.
     #[error("{location}: a name is not allowed")]

@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::context::OrchestrationContext;
 use crate::error::{Error, Result};
 use crate::names::Orchestration;
-use crate::payload;
+use crate::payload::{PayloadError, Payloads};
 
 /// The two forms an orchestration can have. Never written by users: rustc finds out which one a function has.
 pub mod shape {
@@ -39,7 +39,7 @@ pub enum End {
         /// Which value.
         what: &'static str,
         /// Why.
-        source: serde_json::Error,
+        source: PayloadError,
     },
 }
 
@@ -87,7 +87,7 @@ pub trait Handler<I, O, Shape>: Send + Sync + 'static {
         &self,
         context: OrchestrationContext,
         input: Option<&str>,
-    ) -> Result<OrchestrationFuture, serde_json::Error>;
+    ) -> Result<OrchestrationFuture, PayloadError>;
 }
 
 impl<F, Fut, I, O> Handler<I, O, shape::Once> for F
@@ -101,11 +101,12 @@ where
         &self,
         context: OrchestrationContext,
         input: Option<&str>,
-    ) -> Result<OrchestrationFuture, serde_json::Error> {
-        let running = self(context, payload::decode(input)?);
+    ) -> Result<OrchestrationFuture, PayloadError> {
+        let payloads = context.payloads().clone();
+        let running = self(context, payloads.decode(input)?);
         Ok(Box::pin(async move {
             match running.await {
-                Ok(output) => completed(&output),
+                Ok(output) => completed(&payloads, &output),
                 Err(error) => failed(error),
             }
         }))
@@ -123,12 +124,13 @@ where
         &self,
         context: OrchestrationContext,
         input: Option<&str>,
-    ) -> Result<OrchestrationFuture, serde_json::Error> {
-        let running = self(context, payload::decode(input)?);
+    ) -> Result<OrchestrationFuture, PayloadError> {
+        let payloads = context.payloads().clone();
+        let running = self(context, payloads.decode(input)?);
         Ok(Box::pin(async move {
             match running.await {
-                Ok(ControlFlow::Break(output)) => completed(&output),
-                Ok(ControlFlow::Continue(input)) => match payload::encode(&input) {
+                Ok(ControlFlow::Break(output)) => completed(&payloads, &output),
+                Ok(ControlFlow::Continue(input)) => match payloads.encode(&input) {
                     Ok(text) => End::Continued(text),
                     Err(source) => End::Unencodable { what: "the next input", source },
                 },
@@ -138,8 +140,8 @@ where
     }
 }
 
-fn completed<O: Serialize>(output: &O) -> End {
-    match payload::encode(output) {
+fn completed<O: Serialize>(payloads: &Payloads, output: &O) -> End {
+    match payloads.encode(output) {
         Ok(text) => End::Completed(text),
         Err(source) => End::Unencodable { what: "the output", source },
     }
@@ -154,7 +156,7 @@ trait Code: Send + Sync {
         &self,
         context: OrchestrationContext,
         input: Option<&str>,
-    ) -> Result<OrchestrationFuture, serde_json::Error>;
+    ) -> Result<OrchestrationFuture, PayloadError>;
 }
 
 struct Typed<H, I, O, S> {
@@ -167,7 +169,7 @@ impl<H: Handler<I, O, S>, I, O, S> Code for Typed<H, I, O, S> {
         &self,
         context: OrchestrationContext,
         input: Option<&str>,
-    ) -> Result<OrchestrationFuture, serde_json::Error> {
+    ) -> Result<OrchestrationFuture, PayloadError> {
         self.handler.begin(context, input)
     }
 }
@@ -206,7 +208,7 @@ impl Program {
         &self,
         context: OrchestrationContext,
         input: Option<&str>,
-    ) -> Result<OrchestrationFuture, serde_json::Error> {
+    ) -> Result<OrchestrationFuture, PayloadError> {
         self.code.begin(context, input)
     }
 }

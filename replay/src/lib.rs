@@ -9,7 +9,8 @@
 //!    [`RetryPolicy`];
 //! 3. [`Error`], [`CallError`], [`Failure`]: how things fail;
 //! 4. [`Handler`], [`ActivityHandler`], [`Registry`]: how code is found by name;
-//! 5. [`Live`]: the loop; [`TurnError`]: what stops it.
+//! 5. [`PayloadCodec`]: how payloads are stored, if not as JSON;
+//! 6. [`Live`]: the loop; [`TurnError`]: what stops it.
 //!
 //! The vocabulary of `std` and the `futures` crate works as it stands (`join_all`, `FuturesUnordered`,
 //! `select_biased!`), for two reasons: a durable future stores its waker and delivery wakes it, and exactly one
@@ -77,6 +78,7 @@ pub use guard::{Awaited, Decision, Halt, TurnError, Waiting};
 pub use handler::{Handler, Program, shape};
 pub use live::{Answer, Live};
 pub use names::{Activity, Event, Orchestration};
+pub use payload::{CodecError, PayloadCodec, PayloadError, Payloads};
 pub use registry::{RegisterError, Registry, UnknownActivity, UnknownOrchestration};
 pub use retry::RetryPolicy;
 pub use timeout::Timeout;

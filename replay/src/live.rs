@@ -20,6 +20,7 @@ use crate::context::OrchestrationContext;
 use crate::events;
 use crate::guard::{TurnError, Waiting, time_of};
 use crate::handler::{End, OrchestrationFuture, Program};
+use crate::payload::Payloads;
 use crate::registry::{Registry, UnknownOrchestration};
 use crate::start;
 use crate::state::{Outcome, Shared};
@@ -84,10 +85,11 @@ impl Live {
         past: &[HistoryEvent],
         new: &[HistoryEvent],
     ) -> Result<(Self, Answer), TurnError> {
-        Self::start_found(|name, version| registry.find_orchestration(name, version).cloned(), past, new)
+        let find = |name: &str, version: Option<&str>| registry.find_orchestration(name, version).cloned();
+        Self::start_found(find, registry.payloads(), past, new)
     }
 
-    /// Like [`Live::start`] with code that is at hand, whatever name the history has.
+    /// Like [`Live::start`] with code that is at hand, whatever name the history has, and payloads as JSON.
     ///
     /// # Errors
     /// As [`Live::start`].
@@ -96,11 +98,12 @@ impl Live {
         past: &[HistoryEvent],
         new: &[HistoryEvent],
     ) -> Result<(Self, Answer), TurnError> {
-        Self::start_found(|_, _| Ok(program.clone()), past, new)
+        Self::start_found(|_, _| Ok(program.clone()), &Payloads::default(), past, new)
     }
 
     fn start_found(
         find: impl FnOnce(&str, Option<&str>) -> Result<Program, UnknownOrchestration>,
+        payloads: &Payloads,
         past: &[HistoryEvent],
         new: &[HistoryEvent],
     ) -> Result<(Self, Answer), TurnError> {
@@ -110,7 +113,7 @@ impl Live {
         }
         let identity = start::identity(start::find(past, new)?)?;
         let program = find(&identity.name, identity.version.as_deref())?;
-        let mut run = Run::new(Shared::new(identity), program);
+        let mut run = Run::new(Shared::new(identity, payloads.clone()), program);
         run.feed(past)?;
         if !new.is_empty() {
             run.shared.lock().replaying = false;

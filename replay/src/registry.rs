@@ -7,6 +7,7 @@ use dauer_core::ids::{InvalidName, check_name};
 use crate::activity::{ActivityHandler, ActivityProgram};
 use crate::handler::{Handler, Program};
 use crate::names::{Activity, Orchestration};
+use crate::payload::Payloads;
 
 /// Why code could not be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +89,7 @@ pub struct Registry {
     /// By name and version, where the empty version is none.
     orchestrations: BTreeMap<&'static str, BTreeMap<&'static str, Program>>,
     activities: BTreeMap<&'static str, ActivityProgram>,
+    payloads: Payloads,
 }
 
 impl Registry {
@@ -95,6 +97,18 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// With payloads that are read and written so, in all of its code.
+    #[must_use]
+    pub fn with_payloads(self, payloads: Payloads) -> Self {
+        Self { payloads, ..self }
+    }
+
+    /// How payloads are read and written.
+    #[must_use]
+    pub fn payloads(&self) -> &Payloads {
+        &self.payloads
     }
 
     /// Adds an orchestration under its name and version.

@@ -16,7 +16,6 @@ use serde::de::DeserializeOwned;
 use crate::call::Task;
 use crate::error::CallError;
 use crate::failure::Failure;
-use crate::payload;
 use crate::state::{Outcome, Shared};
 
 /// How a pause grows unless something else is said: it doubles.
@@ -204,15 +203,17 @@ impl Attempts {
     ) -> Poll<Result<O, CallError>> {
         Poll::Ready(match ready!(self.poll(cx)) {
             Err(failure) => Err(CallError::Failed(failure.into())),
-            Ok(text) => payload::decode(text.as_deref()).map_err(|source| CallError::Undecodable {
-                what: format!(
-                    "the result of task #{} ({})",
-                    self.current.id().unwrap_or_default(),
-                    self.current.place()
-                ),
-                expected: type_name::<O>(),
-                source,
-            }),
+            Ok(text) => {
+                self.shared().payloads.decode(text.as_deref()).map_err(|source| CallError::Undecodable {
+                    what: format!(
+                        "the result of task #{} ({})",
+                        self.current.id().unwrap_or_default(),
+                        self.current.place()
+                    ),
+                    expected: type_name::<O>(),
+                    source,
+                })
+            }
         })
     }
 

@@ -14,6 +14,7 @@ use dauer_proto::{ActionType, EventType, OrchestratorAction, TaskFailureDetails,
 
 use crate::events::Mailbox;
 use crate::guard::{Awaited, Decision, Halt, Place, TurnError, Waiting, agrees};
+use crate::payload::Payloads;
 use crate::signal::Signal;
 
 /// What came back for a task: a result, or the failure.
@@ -133,14 +134,15 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) identity: Identity,
+    pub(crate) payloads: Payloads,
     pub(crate) signal: Arc<Signal>,
     state: Mutex<State>,
 }
 
 impl Shared {
-    pub(crate) fn new(identity: Identity) -> Arc<Self> {
+    pub(crate) fn new(identity: Identity, payloads: Payloads) -> Arc<Self> {
         let state = State { replaying: true, ..State::default() };
-        Arc::new(Self { identity, signal: Signal::new(), state: Mutex::new(state) })
+        Arc::new(Self { identity, payloads, signal: Signal::new(), state: Mutex::new(state) })
     }
 
     /// A poisoned lock is taken as it is: no foreign code runs under it, so nothing is ever left half done.

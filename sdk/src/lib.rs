@@ -56,6 +56,7 @@ pub use dauer_replay::{
     NextEvent, Orchestration, OrchestrationContext, RegisterError, Result, RetryPolicy, Sleep, Started,
     Timeout, Uuid,
 };
+pub use dauer_replay::{CodecError, PayloadCodec, PayloadError};
 pub use dauer_replay::{Decision, TurnError, UnknownOrchestration};
 pub use dauer_store::{Refused, Reuse};
 pub use dauer_testhub::{Blocked, BlockedOn, Called, Case, Injected, Script, TestError, TestHub};

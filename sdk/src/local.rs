@@ -133,7 +133,7 @@ impl LocalExecutor {
         let program = program.map_err(|error| failure::failure("UnknownActivity", error.to_string()))?;
         let context = ActivityContext::new(&request, lease.attempts + 1);
         let context = context.map_err(|error| failure::failure("Undecodable", error.to_string()))?;
-        let context = context.cancelled_by(cancellation.clone());
+        let context = context.cancelled_by(cancellation.clone()).payloads(self.registry.payloads().clone());
         let run = async { program.begin(context, request.input.as_deref()).await };
         match AssertUnwindSafe(run).catch_unwind().await {
             Ok(Err(ActivityError::Failed(error))) if gives_up(&error, cancellation) => Ok(Ran::GivenUp),

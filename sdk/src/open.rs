@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use dauer_core::HubName;
 use dauer_hub::HostOptions;
 use dauer_memory::{MemoryStore, SystemClock};
+use dauer_replay::{PayloadCodec, Payloads};
 use dauer_store::Manage;
 
 use crate::client::Client;
@@ -48,6 +49,7 @@ pub enum OpenError {
 pub struct Hub {
     pub(crate) manage: Arc<dyn Manage>,
     pub(crate) runtime: Handle,
+    pub(crate) payloads: Payloads,
     store: Store,
 }
 
@@ -85,13 +87,14 @@ pub fn open(url: &str) -> Result<Hub, OpenError> {
     let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
     if url == "memory:" {
         let manage = MemoryStore::new(Arc::new(SystemClock::new())).hub(HubName::default());
-        return Ok(Hub { manage, runtime, store: Store::Memory });
+        return Ok(Hub { manage, runtime, payloads: Payloads::default(), store: Store::Memory });
     }
     #[cfg(feature = "sqlite")]
     if let Some(file) = sqlite_file(url) {
         let store = dauer_sqlite::SqliteStore::open(file, dauer_sqlite::Options::default());
         let store = store.map_err(|source| OpenError::Sqlite { url: url.to_owned(), source })?;
-        return Ok(Hub { manage: store.hub(HubName::default()), runtime, store: Store::Sqlite(store) });
+        let (manage, payloads) = (store.hub(HubName::default()), Payloads::default());
+        return Ok(Hub { manage, runtime, payloads, store: Store::Sqlite(store) });
     }
     Err(OpenError::UnknownStore { url: url.to_owned() })
 }
@@ -124,6 +127,36 @@ fn sqlite_file(url: &str) -> Option<&str> {
 }
 
 impl Hub {
+    /// The same hub, whose workers and clients read and write payloads through that codec. Those that were made before
+    /// do not.
+    ///
+    /// ```
+    /// use dauer::{CodecError, PayloadCodec};
+    ///
+    /// struct Reversed;
+    ///
+    /// impl PayloadCodec for Reversed {
+    ///     fn encode(&self, json: &str) -> Result<String, CodecError> {
+    ///         Ok(json.chars().rev().collect())
+    ///     }
+    ///
+    ///     fn decode(&self, stored: &str) -> Result<String, CodecError> {
+    ///         Ok(stored.chars().rev().collect())
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dauer::OpenError> {
+    /// let hub = dauer::open("memory:")?.codec(Reversed);
+    /// # let _ = hub;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn codec(self, codec: impl PayloadCodec) -> Self {
+        Self { payloads: Payloads::through(Arc::new(codec)), ..self }
+    }
+
     /// A client of this hub.
     #[must_use]
     pub fn client(&self) -> Client {

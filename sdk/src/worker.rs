@@ -32,7 +32,7 @@ pub struct WorkerBuilder {
 
 impl WorkerBuilder {
     pub(crate) fn new(hub: Hub, options: HostOptions) -> Self {
-        let registry = Registry::new();
+        let registry = Registry::new().with_payloads(hub.payloads.clone());
         Self { hub, options, registry, error: None, replay_always: false, retention: None, host_id: None }
     }
 

@@ -6,7 +6,9 @@ use dauer_core::InstanceId;
 use dauer_core::model::Task;
 use dauer_core::workitem::activity_request;
 use dauer_proto::{ActivityRequest, TaskFailureDetails};
-use dauer_replay::{Activity, ActivityContext, ActivityError, ActivityHandler, ActivityProgram, Error};
+use dauer_replay::{
+    Activity, ActivityContext, ActivityError, ActivityHandler, ActivityProgram, Error, Payloads,
+};
 use futures::FutureExt;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -71,30 +73,29 @@ pub struct Called {
 }
 
 /// The code of an activity without its types. `'a` is what it borrows from the test.
-pub(crate) type Code<'a> = Box<dyn Fn(&Outstanding) -> Result<Outcome, TestError> + 'a>;
-
-/// Reads as workers do: an absent or empty payload is `null`.
-pub(crate) fn decode<T: DeserializeOwned>(text: Option<&str>) -> Result<T, serde_json::Error> {
-    serde_json::from_str(text.filter(|text| !text.is_empty()).unwrap_or("null"))
-}
+pub(crate) type Code<'a> = Box<dyn Fn(&Outstanding, &Payloads) -> Result<Outcome, TestError> + 'a>;
 
 pub(crate) fn closure<'a, I, O>(answer: impl Fn(I) -> Result<O, Error> + 'a) -> Code<'a>
 where
     I: DeserializeOwned,
     O: Serialize,
 {
-    Box::new(move |call| {
-        let input = decode(call.request.input.as_deref()).map_err(ActivityError::Undecodable);
+    Box::new(move |call, payloads| {
+        let input = payloads.decode(call.request.input.as_deref()).map_err(ActivityError::Undecodable);
         let output = input.and_then(|input| answer(input).map_err(ActivityError::Failed));
-        let text = output.and_then(|it| serde_json::to_string(&it).map_err(ActivityError::Unencodable));
+        let text = output.and_then(|it| payloads.encode(&it).map_err(ActivityError::Unencodable));
         Ok(text.map(Some).map_err(TaskFailureDetails::from))
     })
 }
 
 pub(crate) fn scripted<'a, O: Serialize>(script: Script<O>) -> Result<Code<'a>, serde_json::Error> {
     let written = Written::new(script)?;
-    Ok(Box::new(move |call| match written.answer(call.nth) {
-        Some(answer) => Ok(answer.map(Some)),
+    Ok(Box::new(move |call, payloads| match written.answer(call.nth) {
+        Some(Ok(json)) => {
+            let text = payloads.encode_json(json).map_err(ActivityError::Unencodable);
+            Ok(text.map(Some).map_err(TaskFailureDetails::from))
+        }
+        Some(Err(details)) => Ok(Err(details)),
         None => Err(TestError::ScriptOver {
             name: call.request.name.clone(),
             answers: written.len(),
@@ -109,8 +110,8 @@ where
     O: 'static,
 {
     let program = ActivityProgram::new(name, handler);
-    Box::new(move |call| {
-        let context = ActivityContext::new(&call.request, call.attempts)?;
+    Box::new(move |call, payloads| {
+        let context = ActivityContext::new(&call.request, call.attempts)?.payloads(payloads.clone());
         match program.begin(context, call.request.input.as_deref()).now_or_never() {
             Some(output) => Ok(output.map(Some).map_err(TaskFailureDetails::from)),
             None => Err(TestError::ActivityWaits { name: call.request.name.clone() }),

@@ -11,7 +11,7 @@ use dauer_core::send::InvalidRequest;
 use dauer_core::turn::Stalled;
 #[cfg(feature = "json")]
 use dauer_proto::json::JsonError;
-use dauer_replay::{Decision, Failure, RegisterError, TurnError, UnknownOrchestration};
+use dauer_replay::{Decision, Failure, PayloadError, RegisterError, TurnError, UnknownOrchestration};
 
 use crate::explore::Injected;
 
@@ -51,7 +51,7 @@ pub enum TestError {
     #[error(
         "the output of the orchestration cannot be read; make the types of the name and of the code agree"
     )]
-    Output(#[source] serde_json::Error),
+    Output(#[source] PayloadError),
     /// A turn could not be carried out: the code does not fit its history, panicked, or awaits what is not durable.
     #[error("a turn of instance '{instance}' failed")]
     Turn {
@@ -213,7 +213,7 @@ pub enum TestError {
         /// Which value.
         what: String,
         /// Why.
-        source: serde_json::Error,
+        source: PayloadError,
     },
     /// Nothing was run yet.
     #[error("nothing was run in this hub yet; run an orchestration before you ask for its history")]

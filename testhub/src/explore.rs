@@ -212,7 +212,7 @@ impl TestHub<'_> {
     ) -> Result<Ended, TestError> {
         let within = |source| TestError::Case { injected: injected.clone(), source: Box::new(source) };
         let ended = self.go(subject, fault).map_err(within)?;
-        let result = match typed(ended.clone()) {
+        let result = match typed(ended.clone(), subject.registry.payloads()) {
             Err(error @ TestError::Output(_)) => return Err(within(error)),
             result => result,
         };

@@ -6,10 +6,10 @@ use dauer_core::InstanceId;
 use dauer_core::model::{Over, Status};
 use dauer_core::send::{self, StartRequest};
 use dauer_proto::{HistoryEvent, TaskFailureDetails};
-use dauer_replay::{Activity, Failure, Handler, Orchestration, Registry};
+use dauer_replay::{Activity, Failure, Handler, Orchestration, Payloads, Registry};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::activity::{Called, decode};
+use crate::activity::Called;
 use crate::error::TestError;
 use crate::instance::Instance;
 use crate::setup::Setup;
@@ -121,7 +121,8 @@ impl TestHub<'_> {
         S: 'static,
     {
         let subject = self.subject(orchestration, handler, &input)?;
-        typed(self.go(&subject, Fault::Nothing)?)
+        let ended = self.go(&subject, Fault::Nothing)?;
+        typed(ended, subject.registry.payloads())
     }
 
     pub(crate) fn subject<I: Serialize + 'static, O: 'static, S: 'static>(
@@ -135,7 +136,7 @@ impl TestHub<'_> {
         }
         let mut registry = self.setup.registry.clone();
         registry.orchestration(orchestration, handler)?;
-        let input = serde_json::to_string(input);
+        let input = self.setup.registry.payloads().encode(input);
         let input =
             input.map_err(|source| TestError::Unencodable { what: "the input".to_owned(), source })?;
         let version = orchestration.version_name().map(str::to_owned);
@@ -319,9 +320,9 @@ fn ended(instance: &Instance) -> Result<Ended, TestError> {
 }
 
 /// The same with types.
-pub(crate) fn typed<O: DeserializeOwned>(ended: Ended) -> Result<O, TestError> {
+pub(crate) fn typed<O: DeserializeOwned>(ended: Ended, payloads: &Payloads) -> Result<O, TestError> {
     match ended {
-        Ended::Completed(output) => decode(output.as_deref()).map_err(TestError::Output),
+        Ended::Completed(output) => payloads.decode(output.as_deref()).map_err(TestError::Output),
         Ended::Failed(details) => Err(TestError::Failed(Failure::from(details))),
         Ended::Terminated(output) => Err(TestError::Terminated { output }),
     }

@@ -1,10 +1,13 @@
 //! How a test is set up: the answers of activities, the plans of the test, the order of things.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_core::{InstanceId, Timestamp};
-use dauer_replay::{Activity, ActivityHandler, Error, Event, Handler, Orchestration, Registry};
+use dauer_replay::{
+    Activity, ActivityHandler, Error, Event, Handler, Orchestration, PayloadCodec, Payloads, Registry,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::activity::{self, Code};
@@ -278,6 +281,32 @@ impl<'a> TestHub<'a> {
         self
     }
 
+    /// Reads and writes payloads through that codec, as the hub does that the code will run in. What a test gives and sees
+    /// stays as it is; the history that it exports is what that hub would store.
+    ///
+    /// ```
+    /// # use dauer_replay::{CodecError, PayloadCodec};
+    /// # use dauer_testhub::TestHub;
+    /// struct Reversed;
+    ///
+    /// impl PayloadCodec for Reversed {
+    ///     fn encode(&self, json: &str) -> Result<String, CodecError> {
+    ///         Ok(json.chars().rev().collect())
+    ///     }
+    ///
+    ///     fn decode(&self, stored: &str) -> Result<String, CodecError> {
+    ///         Ok(stored.chars().rev().collect())
+    ///     }
+    /// }
+    ///
+    /// let hub = TestHub::new().codec(Reversed);
+    /// ```
+    pub fn codec(mut self, codec: impl PayloadCodec) -> Self {
+        let payloads = Payloads::through(Arc::new(codec));
+        self.setup.registry = std::mem::take(&mut self.setup.registry).with_payloads(payloads);
+        self
+    }
+
     /// Begins at this time instead of 2000-01-01T00:00:00Z, for code that asks for the date.
     ///
     /// ```
@@ -302,6 +331,7 @@ impl<'a> TestHub<'a> {
     }
 
     fn unencodable(&mut self, what: String, source: serde_json::Error) {
+        let source = source.into();
         self.mistake.get_or_insert(TestError::Unencodable { what, source });
     }
 }

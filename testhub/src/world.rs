@@ -14,7 +14,7 @@ use dauer_core::{Epoch, InstanceId, Timestamp};
 use dauer_proto::{ActionType, EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails};
 use dauer_replay::{Answer, Awaited, Failure, Live, Registry, TurnError};
 
-use crate::activity::{Called, Outcome, Outstanding, decode};
+use crate::activity::{Called, Outcome, Outstanding};
 use crate::agenda::{Agenda, Work};
 use crate::error::{Blocked, BlockedOn, TestError};
 use crate::instance::Instance;
@@ -120,11 +120,23 @@ impl<'s, 'a> World<'s, 'a> {
         let caller = self.caller();
         let to = plan.to.as_ref().unwrap_or(main).clone();
         Ok(match &plan.what {
-            Plan::Raise { name, data } => send::raise(to, name, Some(data.clone()), caller)?,
+            Plan::Raise { name, data } => {
+                let data = self.stored(data, || format!("the data of event '{name}'"))?;
+                send::raise(to, name, Some(data), caller)?
+            }
             Plan::Suspend => send::suspend(to, None, caller)?,
             Plan::Resume => send::resume(to, None, caller)?,
-            Plan::Terminate { output } => send::terminate(to, Some(output.clone()), true, caller)?,
+            Plan::Terminate { output } => {
+                let output = self.stored(output, || "the output of the termination".to_owned())?;
+                send::terminate(to, Some(output), true, caller)?
+            }
         })
+    }
+
+    /// The payload as it is stored, of JSON that the test has written.
+    fn stored(&self, json: &str, what: impl FnOnce() -> String) -> Result<String, TestError> {
+        let stored = self.registry.payloads().encode_json(json.to_owned());
+        stored.map_err(|source| TestError::Unencodable { what: what(), source })
     }
 
     /// Delivers a message as a store does: a start creates what is absent, all else to nobody is dropped.
@@ -258,11 +270,14 @@ impl<'s, 'a> World<'s, 'a> {
             return Err(TestError::NoActivity { name, instance, location });
         };
         call.attempts += 1;
-        let outcome =
-            if self.fault == Fault::Call(call.ordinal) { Err(injected_failure(name)) } else { code(call)? };
+        let outcome = if self.fault == Fault::Call(call.ordinal) {
+            Err(injected_failure(name))
+        } else {
+            code(call, self.registry.payloads())?
+        };
         self.trace.calls.push(Called {
             name: call.request.name.clone(),
-            input: decode(call.request.input.as_deref()).unwrap_or_default(),
+            input: self.registry.payloads().decode(call.request.input.as_deref()).unwrap_or_default(),
             instance: call.task.instance.clone(),
             at: self.trace.now.since(self.setup.start),
             attempt: call.attempts,

@@ -347,6 +347,13 @@ pub(super) const TABLE: &[Kind] = &[
         ],
     },
     Kind {
+        code: "wrong_codec",
+        grpc: "INVALID_ARGUMENT",
+        exit: FAILED,
+        hint: "use the payload codec, and the key, that wrote the payload in all workers and clients",
+        errors: &["replay::PayloadError::Codec", "replay::PayloadError::Hidden"],
+    },
+    Kind {
         code: "wrong_type",
         grpc: "INVALID_ARGUMENT",
         exit: FAILED,
@@ -355,6 +362,7 @@ pub(super) const TABLE: &[Kind] = &[
             "replay::ActivityError::Undecodable",
             "replay::ActivityError::Unencodable",
             "replay::CallError::Undecodable",
+            "replay::PayloadError::Json",
             "replay::TurnError::Undecodable",
             "replay::TurnError::Unencodable",
             "sdk::Error::Undecodable",

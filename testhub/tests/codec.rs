@@ -1,0 +1,97 @@
+//! A codec in a unit test: what the test gives and sees stays as it is, what is stored does not.
+
+#![allow(clippy::unwrap_used)] // A test that cannot be set up has failed.
+
+use std::time::Duration;
+
+use dauer_replay::{
+    Activity, ActivityContext, CodecError, Event, Failure, Orchestration, OrchestrationContext, PayloadCodec,
+    Result,
+};
+use dauer_testhub::{Script, TestError, TestHub};
+
+const SECRET: &str = "hunter2-and-a-half";
+
+const CLOSURE: Activity<String, String> = Activity::new("closure");
+const SCRIPT: Activity<String, String> = Activity::new("script");
+const REAL: Activity<String, String> = Activity::new("real");
+const WORD: Event<String> = Event::new("word");
+const VAULT: Orchestration<String, String> = Orchestration::new("vault");
+
+/// Every character is one further in its alphabet of code points.
+struct Shifted;
+
+impl PayloadCodec for Shifted {
+    fn encode(&self, json: &str) -> Result<String, CodecError> {
+        let shifted: Option<String> = json.chars().map(|c| char::from_u32(c as u32 + 1)).collect();
+        Ok(format!("shifted:{}", shifted.ok_or("a character has no next one")?))
+    }
+
+    fn decode(&self, stored: &str) -> Result<String, CodecError> {
+        let shifted = stored.strip_prefix("shifted:").ok_or("it was not shifted")?;
+        let json: Option<String> = shifted.chars().map(|c| char::from_u32(c as u32 - 1)).collect();
+        Ok(json.ok_or("a character has no one before it")?)
+    }
+}
+
+async fn real(_: ActivityContext, word: String) -> Result<String> {
+    Ok(word)
+}
+
+async fn vault(ctx: OrchestrationContext, word: String) -> Result<String> {
+    let word = ctx.call(CLOSURE, &word).await?;
+    let word = ctx.call(SCRIPT, &word).await.or_else(|_| Ok::<_, dauer_replay::Error>(word))?;
+    let word = ctx.call(SCRIPT, &word).await?;
+    let word = ctx.call(REAL, &word).await?;
+    let heard = ctx.event(WORD).await?;
+    assert_eq!(heard, word);
+    Ok(heard)
+}
+
+fn hub() -> TestHub<'static> {
+    let script = Script::new().fail(Failure::new("Down", "no answer")).ok(SECRET.to_owned());
+    TestHub::new()
+        .activity(CLOSURE, |word: String| Ok(word))
+        .script(SCRIPT, script)
+        .activity_code(REAL, real)
+        .raise_at(Duration::from_secs(1), WORD, &SECRET.to_owned())
+}
+
+#[test]
+fn the_test_sees_values_and_the_history_what_the_codec_made_of_them() {
+    // Whether it is set first or last makes no difference.
+    let mut hub = hub().codec(Shifted);
+    assert_eq!(hub.run(VAULT, vault, SECRET.to_owned()).unwrap(), SECRET);
+    assert_eq!(hub.inputs(CLOSURE).unwrap(), [SECRET]);
+    let history = hub.export().unwrap();
+    assert!(history.contains("shifted:") && !history.contains(SECRET), "{history}");
+    // The control: without it the history shows them.
+    let mut plain = self::hub();
+    assert_eq!(plain.run(VAULT, vault, SECRET.to_owned()).unwrap(), SECRET);
+    assert!(plain.export().unwrap().contains(SECRET));
+}
+
+/// Writes, and can read nothing of it.
+struct WriteOnly;
+
+impl PayloadCodec for WriteOnly {
+    fn encode(&self, json: &str) -> Result<String, CodecError> {
+        Ok(json.to_owned())
+    }
+
+    fn decode(&self, _: &str) -> Result<String, CodecError> {
+        Err("the key is gone".into())
+    }
+}
+
+#[test]
+fn what_cannot_be_read_says_so_without_the_payload() {
+    let error = hub().codec(WriteOnly).run(VAULT, vault, SECRET.to_owned()).unwrap_err();
+    assert!(matches!(error, TestError::Turn { .. }), "{error:?}");
+    let told = format!("{error:?}");
+    assert!(
+        told.contains("the input of orchestration 'vault'") && told.contains("the key is gone"),
+        "{told}"
+    );
+    assert!(!told.contains(SECRET), "{told}");
+}
