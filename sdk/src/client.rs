@@ -18,7 +18,7 @@ use dauer_core::InstanceId;
 use dauer_core::ids::InvalidName;
 use dauer_core::model::Status;
 use dauer_hub::ClientError;
-use dauer_replay::{Event, Failure, Orchestration};
+use dauer_replay::{Event, Failure, Orchestration, PayloadError, Payloads};
 use dauer_store::Env;
 
 use crate::open::Hub;
@@ -61,7 +61,7 @@ pub enum Error {
         /// Which value.
         what: &'static str,
         /// Why.
-        source: serde_json::Error,
+        source: PayloadError,
     },
     /// A stored value is not of the type that is asked for.
     #[error("the {what} cannot be read; make the types of the name agree on both sides")]
@@ -69,7 +69,7 @@ pub enum Error {
         /// Which value.
         what: &'static str,
         /// Why.
-        source: serde_json::Error,
+        source: PayloadError,
     },
     /// The orchestration failed.
     #[error("the orchestration '{id}' failed")]
@@ -130,11 +130,12 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Client {
     raw: dauer_hub::Client,
+    payloads: Payloads,
 }
 
 impl Client {
     pub(crate) fn new(hub: &Hub, env: Arc<dyn Env>) -> Self {
-        Self { raw: dauer_hub::Client::new(Arc::clone(&hub.manage), env) }
+        Self { raw: dauer_hub::Client::new(Arc::clone(&hub.manage), env), payloads: hub.payloads.clone() }
     }
 
     /// The client without types, for tools.
@@ -176,7 +177,7 @@ impl Client {
     /// [`Error::Client`] when the store cannot tell.
     pub async fn get(&self, id: &InstanceId) -> Result<Option<Instance>, Error> {
         let record = self.raw.get(id).await?;
-        Ok(record.map(|record| Instance::new(id.clone(), record)))
+        Ok(record.map(|record| self.instance(id.clone(), record)))
     }
 
     /// Finds instances: name the conditions, then ask for a page, for all of them as a stream, or for their removal.
@@ -252,7 +253,7 @@ impl Client {
     /// # Errors
     /// [`Error`] when the instance is absent, the data cannot be written, or the store refuses.
     pub async fn raise<T: Serialize>(&self, to: &InstanceId, event: Event<T>, data: &T) -> Result<(), Error> {
-        let data = serde_json::to_string(data);
+        let data = self.payloads.encode(data);
         let data = data.map_err(|source| Error::Unencodable { what: "event data", source })?;
         Ok(self.raw.raise(to, event.name(), Some(data)).await?)
     }

@@ -201,7 +201,7 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (crate::bench::Error::Open(missing()).into(), "store_missing"),
         (crate::bench::Error::WorkerGone.into(), "failed"),
         (Failure::Demo(missing().into()), "store_missing"),
-        (Failure::Demo(Sdk::Undecodable { what: "output", source: json() }.into()), "wrong_type"),
+        (Failure::Demo(Sdk::Undecodable { what: "output", source: json().into() }.into()), "wrong_type"),
         (Failure::Demo(Sdk::Client(ClientError::TimedOut(id())).into()), "timed_out"),
         (Failure::Demo(Sdk::PageSize { found: 0, limit: 1 }.into()), "invalid_argument"),
         (Failure::Demo(Sdk::Living { status: Status::Running }.into()), "invalid_argument"),

@@ -63,7 +63,7 @@ impl<O> Handle<O> {
     /// [`Error::Client`] when it has not by then or there is no such instance, or the store cannot tell.
     pub async fn started_within(&self, timeout: Duration) -> Result<Instance, Error> {
         let record = self.client.raw.wait_started(&self.id, timeout).await?;
-        Ok(Instance::new(self.id.clone(), record))
+        Ok(self.client.instance(self.id.clone(), record))
     }
 
     /// Waits until it has ended, however it ends, for at most so long. [`Handle::output`] gives what it ended with.
@@ -72,7 +72,7 @@ impl<O> Handle<O> {
     /// As [`Handle::started_within`].
     pub async fn ended_within(&self, timeout: Duration) -> Result<Instance, Error> {
         let record = self.client.raw.wait_ended(&self.id, timeout).await?;
-        Ok(Instance::new(self.id.clone(), record))
+        Ok(self.client.instance(self.id.clone(), record))
     }
 
     /// Its history, event by event: [`Client::history`].
@@ -142,7 +142,7 @@ impl<O> Handle<O> {
     /// # Errors
     /// As [`Handle::suspend`].
     pub async fn terminate(&self, reason: &str) -> Result<(), Error> {
-        let output = serde_json::to_string(reason);
+        let output = self.client.payloads.encode(reason);
         let output = output.map_err(|source| Error::Unencodable { what: "reason", source })?;
         Ok(self.client.raw.terminate(&self.id, Some(output), true).await?)
     }
@@ -173,8 +173,8 @@ impl<O: DeserializeOwned> Handle<O> {
         let ended = self.ended_within(timeout).await?;
         match ended.status() {
             Status::Completed => {
-                let output = ended.record().output.as_ref().map_or("null", |output| output.as_str());
-                serde_json::from_str(output).map_err(|source| Error::Undecodable { what: "output", source })
+                let output = ended.record().output.as_ref().map(|output| output.as_str());
+                self.client.payloads.decode(output).map_err(|source| Error::Undecodable { what: "output", source })
             }
             Status::Failed => {
                 let failure = ended.failure().unwrap_or_else(|| Failure::new("Failed", "it left no details"));

@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use dauer_core::model::{Payload, Record, Status, Tags, Trouble};
 use dauer_core::{ExecutionId, InstanceId, Timestamp};
 use dauer_proto::TaskFailureDetails;
-use dauer_replay::Failure;
+use dauer_replay::{Failure, Payloads};
 
-use super::Error;
+use super::{Client, Error};
 
 /// An instance as it stood when the store was asked.
 ///
@@ -27,17 +27,30 @@ use super::Error;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Instance {
     id: InstanceId,
     record: Record,
+    payloads: Payloads,
+}
+
+impl PartialEq for Instance {
+    /// How its payloads are read is the client's affair.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.id, &self.record) == (&other.id, &other.record)
+    }
+}
+
+impl Eq for Instance {}
+
+impl Client {
+    /// An instance that this client has found.
+    pub(super) fn instance(&self, id: InstanceId, record: Record) -> Instance {
+        Instance { id, record, payloads: self.payloads.clone() }
+    }
 }
 
 impl Instance {
-    pub(super) fn new(id: InstanceId, record: Record) -> Self {
-        Self { id, record }
-    }
-
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &InstanceId {
@@ -121,7 +134,7 @@ impl Instance {
     /// # Errors
     /// [`Error::Undecodable`] when it is of another type.
     pub fn custom_status<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        decode("custom status", self.record.custom_status.as_ref())
+        self.decode("custom status", self.record.custom_status.as_ref())
     }
 
     /// Its output, once it has one. [`Handle::output`](super::Handle::output) waits for it.
@@ -129,7 +142,7 @@ impl Instance {
     /// # Errors
     /// [`Error::Undecodable`] when it is of another type.
     pub fn output<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        decode("output", self.record.output.as_ref())
+        self.decode("output", self.record.output.as_ref())
     }
 
     /// What it failed with, if it has failed.
@@ -144,9 +157,13 @@ impl Instance {
     pub fn record(&self) -> &Record {
         &self.record
     }
-}
 
-fn decode<T: DeserializeOwned>(what: &'static str, payload: Option<&Payload>) -> Result<Option<T>, Error> {
-    let value = payload.map(|payload| serde_json::from_str(payload.as_str())).transpose();
-    value.map_err(|source| Error::Undecodable { what, source })
+    fn decode<T: DeserializeOwned>(
+        &self,
+        what: &'static str,
+        payload: Option<&Payload>,
+    ) -> Result<Option<T>, Error> {
+        let value = payload.map(|payload| self.payloads.decode(Some(payload.as_str()))).transpose();
+        value.map_err(|source| Error::Undecodable { what, source })
+    }
 }

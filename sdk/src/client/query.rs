@@ -155,7 +155,7 @@ impl QueryCall {
             Some(found) => return Err(Error::PageSize { found, limit: PAGE_SIZE_MAX }),
         };
         let page = self.client.raw.query(Query { page: page_size, ..self.query }).await?;
-        let instances = page.records.into_iter().map(|(id, record)| Instance::new(id, record));
+        let instances = page.records.into_iter().map(|(id, record)| self.client.instance(id, record));
         Ok(InstancePage { instances: instances.collect(), next: page.next, lag: page.lag })
     }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use dauer_core::send::StartRequest;
 use dauer_core::{InstanceId, Timestamp};
-use dauer_replay::Orchestration;
+use dauer_replay::{Orchestration, PayloadError};
 use dauer_store::Reuse;
 
 use super::{Client, Error, Handle, RequestId};
@@ -40,7 +40,7 @@ pub struct StartCall<O> {
     client: Client,
     name: &'static str,
     version: Option<&'static str>,
-    input: Result<String, serde_json::Error>,
+    input: Result<String, PayloadError>,
     id: Option<String>,
     request: Option<String>,
     at: Option<Timestamp>,
@@ -52,10 +52,10 @@ pub struct StartCall<O> {
 impl<O> StartCall<O> {
     pub(super) fn new<I: Serialize>(client: Client, orchestration: Orchestration<I, O>, input: &I) -> Self {
         Self {
+            input: client.payloads.encode(input),
             client,
             name: orchestration.name(),
             version: orchestration.version_name(),
-            input: serde_json::to_string(input),
             id: None,
             request: None,
             at: None,
