@@ -78,6 +78,7 @@ pub(crate) type OrchestrationFuture = Pin<Box<dyn Future<Output = End> + Send>>;
     message = "`{Self}` is not an orchestration from `{I}` to `{O}`",
     label = "expected `async fn(OrchestrationContext, {I}) -> Result<{O}>`",
     note = "or `-> Result<ControlFlow<{O}, {I}>>` when it continues as new",
+    note = "`{I}` must implement `serde::Deserialize` and `{O}` `serde::Serialize`; one that continues as new writes its `{I}` too",
     note = "its future must be `Send`: hold no `Rc`, `RefCell` borrow or lock guard across an `.await`"
 )]
 pub trait Handler<I, O, Shape>: Send + Sync + 'static {
