@@ -106,6 +106,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/conformance", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/fuzz", &["dauer", "dauer-core", "dauer-proto", "dauer-replay"]),
+    ("testkit/outside", &["dauer-tidy"]),
     ("testkit/tidy", &[]),
     (
         "testkit/sim",
