@@ -49,7 +49,7 @@ impl Outside {
     pub fn project(&self, name: &str) -> io::Result<Project> {
         let folder = self.base.join(name);
         match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Project { folder, target: self.target.clone() }),
         }
     }

@@ -137,7 +137,7 @@ pub(super) fn resolve<'a>(
     let all = uses
         .iter()
         .filter(|(used, _)| used == ALL)
-        .map(|(_, path)| [path.as_slice(), &[name.clone()]].concat());
+        .map(|(_, path)| [path.as_slice(), std::slice::from_ref(name)].concat());
     let mut left_at = elsewhere();
     for path in named.chain(all) {
         // Within a crate a path begins at the module it is written in, unless it names a crate.
