@@ -58,7 +58,11 @@ fn complaints() -> BTreeMap<usize, String> {
         let text = message["message"]["rendered"].as_str().unwrap().to_owned();
         assert!(code.starts_with("clippy::disallowed_"), "{text}");
         let spans = message["message"]["spans"].as_array().unwrap();
-        let span = spans.iter().find(|span| span["is_primary"] == true).unwrap();
+        let mut span = spans.iter().find(|span| span["is_primary"] == true).unwrap();
+        // What a macro has made is blamed on the line that calls the macro.
+        while span["expansion"].is_object() {
+            span = &span["expansion"]["span"];
+        }
         let line = usize::try_from(span["line_start"].as_u64().unwrap()).unwrap();
         found.entry(line).or_default().push_str(&text);
     }
