@@ -181,7 +181,7 @@ async fn an_input_that_cannot_be_opened_is_visible_trouble_and_disturbs_nobody()
     for client in [plain.client(), other] {
         let handle = client.handle(VAULT, good.id().as_str()).unwrap();
         let error = handle.output_within(SOON).await.err().unwrap();
-        assert!(matches!(error, ClientError::Undecodable(_)), "{error}");
+        assert!(matches!(error, ClientError::Undecodable { .. }), "{error}");
         assert!(!format!("{error:?}").contains(SECRET), "{error:?}");
     }
     running.stop().await;

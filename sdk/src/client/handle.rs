@@ -174,7 +174,10 @@ impl<O: DeserializeOwned> Handle<O> {
         match ended.status() {
             Status::Completed => {
                 let output = ended.record().output.as_ref().map(|output| output.as_str());
-                self.client.payloads.decode(output).map_err(|source| Error::Undecodable { what: "output", source })
+                self.client
+                    .payloads
+                    .decode(output)
+                    .map_err(|source| Error::Undecodable { what: "output", source })
             }
             Status::Failed => {
                 let failure = ended.failure().unwrap_or_else(|| Failure::new("Failed", "it left no details"));

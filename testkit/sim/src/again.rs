@@ -79,15 +79,20 @@ impl Clients {
     /// The record of the run that has taken the place of the one before. A client that is not told what became of its
     /// request looks: whatever began another run was that request.
     async fn replaced(&self, case: &Case, again: Again, before: &Record) -> Option<Record> {
+        let key = self.client().random_key();
         loop {
             let begun = match again {
                 // What continued as new would be restarted in its last round.
-                Again::Restart if case.program.rounds == 1 => self.client().restart(&case.id, None).await,
-                Again::Restart => self.client().start(self.request(case), Reuse::default()).await,
+                Again::Restart if case.program.rounds == 1 => {
+                    self.client().restart(&case.id, None, key).await
+                }
+                Again::Restart => {
+                    self.client().start_requested(self.request(case), Reuse::default(), key).await
+                }
                 Again::Start { modern } => {
                     let version = modern.then(|| MODERN.to_owned());
                     let request = dauer_core::send::StartRequest { version, ..self.request(case) };
-                    self.client().start(request, Reuse::default()).await
+                    self.client().start_requested(request, Reuse::default(), key).await
                 }
             };
             let found = self.get(&case.id).await;
