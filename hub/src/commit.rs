@@ -121,20 +121,20 @@ impl Dispatch {
     }
 
     /// The commit did not happen and never will. The instance may still be this host's, if only a result was stale.
-    fn give_up(&mut self, mut pending: Pending) {
+    fn give_up(&mut self, pending: Pending) {
         let (ticket, fence) = (pending.ticket, pending.checkpoint.fence.clone());
-        let kept = pending.entry.take().filter(|_| planted::is_on(Bug::CacheAfterFailure));
         self.abandon(pending);
-        self.release(ticket, fence.clone(), Duration::ZERO, None);
-        kept.into_iter().for_each(|entry| self.cache.put(fence.instance.clone(), entry));
+        self.release(ticket, fence, Duration::ZERO, None);
     }
 
     /// Nothing comes of a commit as far as this host is concerned. Its results go to the inbox: if it did happen, their
     /// tasks are gone and the store drops them. The tasks it may have taken are given back: nobody here runs them, and
     /// as long as the session lives nobody else could.
     fn abandon(&mut self, pending: Pending) {
-        let Pending { checkpoint, unknown, .. } = pending;
+        let Pending { checkpoint, unknown, entry, .. } = pending;
         let Checkpoint { fence, completions, tasks, take, .. } = Arc::unwrap_or_clone(checkpoint);
+        let kept = entry.filter(|_| planted::is_on(Bug::CacheAfterFailure));
+        kept.into_iter().for_each(|entry| self.cache.put(fence.instance.clone(), entry));
         self.settle_tasks(take);
         self.answer_all(completions);
         if unknown {

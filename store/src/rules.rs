@@ -39,13 +39,15 @@
 //!
 //! An instance is ready when a message is visible and the record's hold admits it ([`crate::Hold::admits`]); a turn
 //! gets visible, admitted messages only. What is not admitted waits, except that an ended instance drops and counts all
-//! but starts and rewinds, those that waited when it ended too. A turn of a pending instance carries its start, first,
+//! but starts and rewinds, those that waited when it ended too. What comes behind a waiting start or rewind waits with it,
+//! if it is for no run in particular or for the one that this begins; what is for the run that has ended is dropped. A
+//! turn of a pending instance carries its start, first,
 //! even when the start is not due and something else woke it. An ended instance for which a start waits is offered
 //! under the queue of that start, whose code will run.
 //!
 //! *Checked by* `r04a_a_suspended_instance_takes_only_control`, `r04b_a_locked_instance_takes_its_owners_messages`,
 //! `r04c_an_ended_instance_drops_messages`, `r04d_a_pending_turn_carries_its_start_first`,
-//! `r04e_an_ended_instance_takes_a_start`.
+//! `r04e_an_ended_instance_takes_a_start`, `r04f_what_follows_a_start_waits_with_it`.
 //!
 //! # 5. Delivery
 //!
@@ -182,8 +184,8 @@
 //!
 //! # 18. Create
 //!
-//! A start equal to `record.start`, or to one that waits, is a repeat, before any policy is asked, and changes
-//! nothing. Otherwise an absent instance is created; an ended one in a replaceable status is replaced, record, history
+//! A start equal to `record.start`, to one that waits, or to one that is remembered because another has replaced its run
+//! (rule 10), is a repeat, before any policy is asked, and changes nothing. Otherwise an absent instance is created; an ended one in a replaceable status is replaced, record, history
 //! and tasks in one write, with a revision that goes on and a higher epoch; a living one in a replaceable status gets
 //! the start into its inbox; all else is `Exists`. An ended instance for which a start or rewind waits counts as
 //! pending: what was acknowledged first is carried out.

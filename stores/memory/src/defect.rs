@@ -53,6 +53,12 @@ defects! {
     EndedHidesStart,
     /// An ended instance is offered under its old queue.
     EndedKeepsOldQueue,
+    /// A create comes again when another start has replaced its run, and begins that run again.
+    RepeatAfterReplacement,
+    /// What is sent to an ended instance behind a start that waits for it is dropped.
+    EndedDropsWhatFollowsAStart,
+    /// The end of a run drops what waits behind a start.
+    EndDropsWhatFollowsAStart,
     /// A start sent to an absent instance is dropped.
     StartToAbsentDropped,
     /// A rewind sent to an absent instance is dropped.

@@ -44,6 +44,7 @@ macro_rules! each_rule {
                 r04c_an_ended_instance_drops_messages
                 r04d_a_pending_turn_carries_its_start_first
                 r04e_an_ended_instance_takes_a_start
+                r04f_what_follows_a_start_waits_with_it
             }
             5 delivery {
                 r05a_a_start_creates_an_absent_instance

@@ -156,6 +156,17 @@ impl Step {
         self
     }
 
+    /// Begins the run of a start that was waiting for an ended instance.
+    #[must_use]
+    pub fn begin(mut self, start: &Record) -> Self {
+        let execution = start.execution;
+        self.checkpoint.history = History::Replace { execution, batches: Vec::new(), prologue: Vec::new() };
+        let record = &mut self.checkpoint.record;
+        (record.execution, record.start) = (execution, start.start);
+        (record.history_len, record.history_bytes) = (0, 0);
+        self
+    }
+
     /// The next run begins with this history instead of an empty one, as after a rewind.
     #[must_use]
     pub fn with_history(mut self, history: Vec<Batch>) -> Self {

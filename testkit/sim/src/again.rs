@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dauer_audit::Action;
+use dauer_core::send::{self, StartRequest};
 use dauer_hub::ClientError;
-use dauer_store::{ExecutionId, InstanceId, Record, Refused, Reuse};
+use dauer_store::{Create, ExecutionId, InstanceId, Over, Record, Refused, Reuse, Status};
 use futures::future::{BoxFuture, FutureExt, join, join_all};
 
 use crate::cases::{Again, Case};
 use crate::clients::{Clients, PATIENCE};
-use crate::interpret::MODERN;
-use crate::program::Demand;
+use crate::interpret::{MODERN, PROGRAM};
+use crate::program::{Demand, parent_of};
 use crate::random::Random;
 use crate::unpoisoned;
 
@@ -20,6 +21,10 @@ type Runs = BTreeMap<InstanceId, ExecutionId>;
 
 /// The time between two looks whether an instance runs anew.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+fn is_new(id: &InstanceId, record: &Record, old: &Runs) -> bool {
+    old.get(id) != Some(&record.execution)
+}
 
 impl Clients {
     /// Begins a case again, raises once more what it waits for, and waits for its end.
@@ -34,25 +39,65 @@ impl Clients {
         self.note_run(case, &after);
         let mut beside: Vec<BoxFuture<'_, ()>> = Vec::new();
         for demand in case.program.demands(&case.id) {
-            beside.push(self.raise_anew(&case.id, demand, &old, Random::new(random.bits())).boxed());
+            beside.push(self.raise_anew(demand, &old, Random::new(random.bits())).boxed());
         }
         join(self.wait(case), join_all(beside)).await;
     }
 
     /// Raises what an instance waits for once it runs anew: until then it is there, and has ended.
-    async fn raise_anew(&self, root: &InstanceId, demand: Demand, old: &Runs, random: Random) {
-        let is_new = |id: &InstanceId, record: &Record| old.get(id) != Some(&record.execution);
+    async fn raise_anew(&self, demand: Demand, old: &Runs, random: Random) {
         loop {
-            // First the root: what is old after the root was seen to have ended anew stays so.
-            let over =
-                self.get(root).await.is_none_or(|record| is_new(root, &record) && record.status.is_ended());
+            // First those it descends from: what they have not begun when they have ended anew will not come.
+            let over = self.comes_no_more(&demand.instance, old).await;
             match self.get(&demand.instance).await {
-                Some(record) if is_new(&demand.instance, &record) => break,
+                Some(record) if is_new(&demand.instance, &record, old) => break,
                 _ if over => return,
                 _ => self.sleep(LOOK_PAUSE).await,
             }
         }
         self.raise_all(demand, random).await;
+    }
+
+    /// Whether an instance that does not run anew never will: somebody it descends from has ended anew without starting
+    /// the next. From the top down, as each is started only by the one before.
+    async fn comes_no_more(&self, id: &InstanceId, old: &Runs) -> bool {
+        let mut line = vec![id.clone()];
+        while let Some((parent, _)) = line.last().and_then(parent_of) {
+            line.push(parent);
+        }
+        while let Some(next) = line.pop() {
+            if self.get(&next).await.is_none() {
+                return true;
+            }
+            // A detached start waits for its turn when whoever sent it may have ended.
+            if self.start_waits(&next).await {
+                return false;
+            }
+            match self.get(&next).await {
+                Some(record) if is_new(&next, &record, old) && record.status.is_ended() => {}
+                Some(record) if is_new(&next, &record, old) => return false,
+                _ => return true,
+            }
+        }
+        true
+    }
+
+    /// Whether a start waits for an instance that is there: another one, which replaces nothing, is then told that it is
+    /// pending. True when nobody says.
+    async fn start_waits(&self, id: &InstanceId) -> bool {
+        let request = StartRequest::new(id.clone(), PROGRAM.name());
+        let Ok(start) = send::start(request, self.caller(), Over::Refuse) else { return true };
+        let reuse = Reuse { replaceable: Vec::new() };
+        match self.hub.create(vec![Create { start, reuse }]).await.pop() {
+            Some(Err(Refused::Exists(status))) => status == Status::Pending,
+            Some(Ok(created)) => {
+                self.complain(format!(
+                    "I10 {id}: it was there, and a start that keeps it answered {created:?}"
+                ));
+                true
+            }
+            _ => true,
+        }
     }
 
     /// Waits until nobody of it runs: a child that still did could not be started anew.
@@ -91,7 +136,7 @@ impl Clients {
                 }
                 Again::Start { modern } => {
                     let version = modern.then(|| MODERN.to_owned());
-                    let request = dauer_core::send::StartRequest { version, ..self.request(case) };
+                    let request = StartRequest { version, ..self.request(case) };
                     self.client().start_requested(request, Reuse::default(), key).await
                 }
             };

@@ -5,7 +5,7 @@
 //! intervals. The search is small: a call that only reads is placed as soon as it fits, because it changes nothing for
 //! others; and there are hardly ever two calls at once that change something.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +23,9 @@ pub(crate) struct View {
     execution: ExecutionId,
     revision: Revision,
     status: Status,
+    /// A start or rewind that came while it was there, and may wait for its turn: an ended one that has one is as good as
+    /// begun for other starts, and for messages that come behind it.
+    opening: Option<MessageId>,
 }
 
 /// What happened to an instance, or was seen of it.
@@ -30,8 +33,11 @@ pub(crate) struct View {
 pub(crate) enum What {
     /// A commit: a point.
     Committed(View),
-    /// A start that a commit sent: a point. Nothing when the instance is there already.
+    /// A start or rewind that a commit sent: a point. It waits for its turn when the instance is there already, unless it
+    /// is a repeat.
     Begun(MessageId, ExecutionId),
+    /// A commit has consumed such a one: a point.
+    Taken(MessageId),
     /// A start, and what its caller was told.
     Created(MessageId, Created),
     /// A start that was refused.
@@ -61,13 +67,19 @@ struct Event {
 pub(crate) struct ClientHistory {
     clock: AtomicU64,
     events: Mutex<BTreeMap<InstanceId, Vec<Event>>>,
+    /// The starts and rewinds that commits have sent, and none has consumed.
+    openings: Mutex<BTreeSet<MessageId>>,
 }
 
 impl View {
     /// What a record shows.
     pub(crate) fn of(record: &Record) -> Self {
         let Record { execution, revision, status, .. } = record;
-        Self { start: None, execution: *execution, revision: *revision, status: *status }
+        Self { start: None, execution: *execution, revision: *revision, status: *status, opening: None }
+    }
+
+    fn opens_again(&self) -> bool {
+        self.status.is_ended() && self.opening.is_some()
     }
 
     fn same(&self, other: &Self) -> bool {
@@ -93,6 +105,19 @@ impl ClientHistory {
     pub(crate) fn point(&self, instance: &InstanceId, what: What) {
         let now = self.moment();
         self.push(instance, Event { began: now, ended: now, what });
+    }
+
+    /// A commit has sent a start or rewind.
+    pub(crate) fn begun(&self, instance: &InstanceId, id: MessageId, execution: ExecutionId) {
+        unpoisoned(&self.openings).insert(id);
+        self.point(instance, What::Begun(id, execution));
+    }
+
+    /// A commit has consumed a message.
+    pub(crate) fn consumed(&self, instance: &InstanceId, id: MessageId) {
+        if unpoisoned(&self.openings).remove(&id) {
+            self.point(instance, What::Taken(id));
+        }
     }
 
     /// A call that began then is answered now.
@@ -224,16 +249,18 @@ fn reads(what: &What, state: Option<View>) -> bool {
     match (what, state) {
         (What::Saw(None), None) | (What::Purged(false), None) => true,
         (What::Sent(Delivered::Dropped(DropReason::Absent)), None) => true,
-        (What::Begun(..), Some(_)) => true,
+        (What::Begun(id, _), Some(at)) => at.start == Some(*id) || at.opening.is_some(),
+        (What::Taken(id), at) => at.is_none_or(|at| at.opening != Some(*id)),
         (What::Saw(Some(seen)), Some(at)) => at.same(seen),
         (What::Created(start, Created::Repeat(_)), Some(at)) => at.start == Some(*start),
+        (What::Existed(Status::Pending), Some(at)) if at.opens_again() => true,
         (What::Existed(status), Some(at)) => at.status == *status,
-        (What::Sent(Delivered::Applied), Some(at)) => !at.status.is_ended(),
+        (What::Sent(Delivered::Applied), Some(at)) => !at.status.is_ended() || at.opens_again(),
         (What::Sent(Delivered::Dropped(DropReason::Ended)), Some(at)) => at.status.is_ended(),
         (What::Sent(Delivered::Dropped(DropReason::Absent)), Some(_)) => false,
         // A repeat, or a message for another run, is dropped whatever the state is.
         (What::Sent(Delivered::Dropped(_)), Some(_)) => true,
-        (What::Purged(false), Some(at)) => !at.status.is_ended(),
+        (What::Purged(false), Some(at)) => !at.status.is_ended() || at.opens_again(),
         _ => false,
     }
 }
@@ -241,12 +268,15 @@ fn reads(what: &What, state: Option<View>) -> bool {
 /// The state afterwards, if that fits the state and changes it.
 fn change(what: &What, state: Option<View>) -> Option<Option<View>> {
     let pending = |start: MessageId, execution: ExecutionId| {
-        Some(View { start: Some(start), execution, revision: Revision::default(), status: Status::Pending })
+        let (revision, status) = (Revision::default(), Status::Pending);
+        Some(View { start: Some(start), execution, revision, status, opening: None })
     };
     match (what, state) {
         (What::Committed(after), Some(before)) if after.revision == before.revision.next() => {
-            Some(Some(View { start: before.start, ..*after }))
+            Some(Some(View { start: before.start, opening: before.opening, ..*after }))
         }
+        (What::Begun(id, _), Some(at)) => Some(Some(View { opening: Some(*id), ..at })),
+        (What::Taken(_), Some(at)) => Some(Some(View { opening: None, ..at })),
         (What::Begun(start, execution), None) => Some(pending(*start, *execution)),
         // A request that was delivered twice is answered as the second time was: its own repeat.
         (What::Created(start, Created::New(execution) | Created::Repeat(execution)), None) => {

@@ -152,9 +152,12 @@ impl Journal {
     fn note(&self, checkpoint: &Checkpoint, record: &Record) {
         let Fence { instance, revision, epoch, .. } = &checkpoint.fence;
         self.history.point(instance, What::Committed(View::of(record)));
+        for id in &checkpoint.consumed {
+            self.history.consumed(instance, *id);
+        }
         for message in &checkpoint.messages {
-            if let Class::Start(start) = &message.class {
-                self.history.point(&message.to, What::Begun(message.id, start.record.execution));
+            if let Class::Start(start) | Class::Rewind(start) = &message.class {
+                self.history.begun(&message.to, message.id, start.record.execution);
             }
         }
         let numbers = [

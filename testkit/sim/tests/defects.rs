@@ -7,11 +7,12 @@ use dauer_memory::Defect;
 use dauer_sim::{Config, run};
 
 /// How many seeds a defect may hide from.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 300;
 
-const FOUND: [Defect; 16] = [
+const FOUND: [Defect; 17] = [
     Defect::AcceptRepeatInInbox,
     Defect::CompleteTwice,
+    Defect::EndedDropsWhatFollowsAStart,
     Defect::EndedKeepsMessages,
     Defect::ForgetDroppedClaim,
     Defect::FusedTaskStays,

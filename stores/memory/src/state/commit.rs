@@ -247,11 +247,12 @@ impl State {
         let Some(instance) = self.instances.get(id) else { return };
         let (status, execution) = (instance.record.status, instance.record.execution);
         let ended = instance.record.hold == dauer_store::Hold::Ended;
+        let moment = self.moment;
         if ended
             && !self.broken(Defect::EndedKeepsMessages)
             && let Some(instance) = self.instances.get_mut(id)
         {
-            let dropped = instance.drop_all_but_starts();
+            let dropped = instance.drop_of_ended(moment);
             self.count_dropped(DropReason::Ended, dropped);
         }
         let terminated = status == Status::Terminated && !self.broken(Defect::TerminateKeepsTasks);

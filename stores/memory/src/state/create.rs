@@ -51,7 +51,7 @@ impl State {
         }
     }
 
-    /// The run that the same start began or will begin, if it was there before.
+    /// The run that the same start began or will begin, if it was there before: also one that another has replaced since.
     fn repeated(
         &self,
         instance: &Instance,
@@ -63,7 +63,9 @@ impl State {
         if begun && !self.broken(Defect::RepeatedStartCreatesAgain) {
             return Some(record.execution);
         }
-        (instance.waits(message.id) && !begun).then_some(start.record.execution)
+        let gave_way = instance.applied.contains(message.id, self.now());
+        let known = instance.waits(message.id) || gave_way && !self.broken(Defect::RepeatAfterReplacement);
+        (known && !begun).then_some(start.record.execution)
     }
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks and timers. The epoch rises, so that

@@ -59,12 +59,18 @@ impl State {
         if waits || applied || started && !self.broken(Defect::RepeatedStartCreatesAgain) {
             return Err(DropReason::Repeat);
         }
+        // What comes behind a start that waits for an ended instance is for the run that the start will begin.
+        let ended = record.hold == Hold::Ended;
+        let forgets = self.broken(Defect::EndedDropsWhatFollowsAStart);
+        if ended && opens(message).is_none() && instance.is_for_next_run(message) && !forgets {
+            return Ok(());
+        }
         let other_run = message.execution.is_some_and(|execution| execution != record.execution);
         let accepts = self.broken(Defect::AcceptOtherExecution) || planted::is_on(Bug::StaleExecution);
         if other_run && !accepts {
             return Err(DropReason::OtherExecution);
         }
-        if record.hold == Hold::Ended && opens(message).is_none() {
+        if ended && opens(message).is_none() {
             return Err(DropReason::Ended);
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! One instance with all that belongs to it, and which of its messages a turn gets.
 
+use std::collections::BTreeSet;
+
 use dauer_store::{
     Checkpoint, Class, Epoch, ExecutionId, Fence, Hold, InstanceId, Message, MessageId, QueueKey, Record,
     Revision, SessionId, Start, Status, StoredBatch, Timestamp,
@@ -228,11 +230,30 @@ impl Instance {
         self.inbox.retain(|message| message.execution.is_none_or(|for_run| for_run == execution))
     }
 
-    /// Takes out all messages that an ended instance does not keep; answers how many.
-    pub(crate) fn drop_all_but_starts(&mut self) -> u64 {
+    /// Whether a message is for the run that a waiting start or rewind will begin: it stays behind that one, however the
+    /// run before has ended.
+    pub(crate) fn is_for_next_run(&self, message: &Message) -> bool {
+        let mut openings = self.prologue.iter().chain(self.inbox.iter()).filter_map(opens);
+        openings.any(|start| message.execution.is_none_or(|execution| execution == start.record.execution))
+    }
+
+    /// Takes out all messages that an ended instance does not keep: all but starts and rewinds, and what waits behind the
+    /// first of them for the run it will begin. Answers how many.
+    pub(crate) fn drop_of_ended(&mut self, moment: Moment) -> u64 {
+        let alone = moment.defects.broken(Defect::EndDropsWhatFollowsAStart);
+        let mut behind = false;
+        let all = self.prologue.iter().chain(self.inbox.iter());
+        let stays: BTreeSet<MessageId> = all
+            .filter(|message| {
+                let is_opening = opens(message).is_some();
+                behind |= is_opening && !alone;
+                is_opening || behind && self.is_for_next_run(message)
+            })
+            .map(|message| message.id)
+            .collect();
         let before = self.prologue.len();
-        self.prologue.retain(|message| opens(message).is_some());
-        (before - self.prologue.len()) as u64 + self.inbox.retain(|message| opens(message).is_some())
+        self.prologue.retain(|message| stays.contains(&message.id));
+        (before - self.prologue.len()) as u64 + self.inbox.retain(|message| stays.contains(&message.id))
     }
 
     /// How many events the history has: where the next batch begins.

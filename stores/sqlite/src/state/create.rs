@@ -49,7 +49,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// The run that the same start began or will begin, if it was there before.
+    /// The run that the same start began or will begin, if it was there before: also one that another has replaced since.
     fn repeated(
         &self,
         instance: &Instance,
@@ -60,7 +60,9 @@ impl Scope<'_, '_> {
         if record.start == message.id || record.execution == start.record.execution {
             return Ok(Some(record.execution));
         }
-        Ok(self.waits(instance, message.id)?.then_some(start.record.execution))
+        let known = self.waits(instance, message.id)?
+            || instance.remembered > 0 && self.is_applied(instance.key, message.id)?;
+        Ok(known.then_some(start.record.execution))
     }
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks and timers. The epoch rises, so that

@@ -79,11 +79,15 @@ impl Scope<'_, '_> {
                 && instance.remembered > 0
                 && self.is_applied(instance.key, message.id)?;
         let other_run = message.execution.is_some_and(|execution| execution != record.execution);
+        let ended = record.hold == Hold::Ended && opens(message).is_none();
         Ok(if repeats {
             Some(DropReason::Repeat)
+        } else if ended && self.is_for_next_run(instance, message)? {
+            // What comes behind a start that waits for an ended instance is for the run that the start will begin.
+            None
         } else if other_run {
             Some(DropReason::OtherExecution)
-        } else if record.hold == Hold::Ended && opens(message).is_none() {
+        } else if ended {
             Some(DropReason::Ended)
         } else {
             None

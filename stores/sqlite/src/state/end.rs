@@ -10,7 +10,7 @@ impl Scope<'_, '_> {
     /// Drops what an ended run leaves: its messages always, its tasks when it was terminated.
     pub(super) fn end_run(&mut self, instance: &mut Instance) -> Outcome<()> {
         if instance.is_over() {
-            let dropped = self.drop_all_but_starts(instance)?;
+            let dropped = self.drop_of_ended(instance)?;
             self.count_dropped(DropReason::Ended, dropped)?;
         }
         if instance.record.status == Status::Terminated {

@@ -19,6 +19,7 @@ mod inbox;
 mod instance;
 mod limits;
 mod load;
+mod next_run;
 mod purge;
 mod put;
 mod query;

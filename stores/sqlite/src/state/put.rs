@@ -2,13 +2,13 @@
 
 use rusqlite::params;
 
-use dauer_store::{Class, ExecutionId, Message, MessageId};
+use dauer_store::{ExecutionId, Message, MessageId};
 
 use super::Scope;
 use super::inbox::{DELAYED, PLAIN, PROLOGUE, Waiting, is_remembered};
 use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_REWIND, CLASS_START, class_code, write_message};
+use crate::wire::{class_code, write_message};
 
 impl Scope<'_, '_> {
     /// Reads the inbox into the instance, if it is short.
@@ -161,20 +161,6 @@ impl Scope<'_, '_> {
         let dropped = self.run(
             "DELETE FROM inbox WHERE instance = ?1 AND kind IN (1, 2) AND execution IS NOT NULL AND execution <> ?2",
             params![instance.key, execution.0.to_be_bytes()],
-        )?;
-        Ok(dropped as u64)
-    }
-
-    /// Takes out all messages that an ended instance does not keep; answers how many.
-    pub(super) fn drop_all_but_starts(&mut self, instance: &mut Instance) -> Outcome<u64> {
-        let stays = |waiting: &Waiting| matches!(waiting.message.class, Class::Start(_) | Class::Rewind(_));
-        if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(stays)) {
-            return Ok(0);
-        }
-        instance.inbox = None;
-        let dropped = self.run(
-            "DELETE FROM inbox WHERE instance = ?1 AND class NOT IN (?2, ?3)",
-            params![instance.key, CLASS_START, CLASS_REWIND],
         )?;
         Ok(dropped as u64)
     }

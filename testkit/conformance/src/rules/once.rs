@@ -1,6 +1,6 @@
 //! Rule 10, applied once: results and messages have their effect once, however often they come.
 
-use dauer_store::{Delivered, DropReason, MessageId, Reuse, Status};
+use dauer_store::{Created, Delivered, DropReason, MessageId, Reuse, Status};
 
 use crate::message::ids;
 use crate::run::open;
@@ -85,7 +85,9 @@ pub async fn r10d_a_start_that_gave_way_is_remembered(fixture: &dyn Fixture) {
     w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
     w.ok(w.create(w.start_message("order"), Reuse::default()).await, "create");
     w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
-    let again = w.send(start).await;
+    let again = w.send(start.clone()).await;
     w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it began the run before");
+    let again = w.create(start, Reuse::default()).await;
+    w.check(matches!(again, Ok(Created::Repeat(_))), &format!("so it does for a client: {again:?}"));
     w.session().await.no_turn("nothing new has come").await;
 }

@@ -1,6 +1,11 @@
 //! Rule 4, readiness: an instance is ready when a message is visible and its hold admits it.
 
-use dauer_store::{Class, Control, Delivered, DropReason, Hold, Queues, Status, Want};
+use std::collections::BTreeSet;
+
+use dauer_store::{
+    ClaimedTurn, Class, Control, Delivered, DropReason, Hold, Message, MessageId, Queues, Record, Status,
+    Want,
+};
 
 use crate::message::{ids, only};
 use crate::run::open;
@@ -65,6 +70,7 @@ pub async fn r04c_an_ended_instance_drops_messages(fixture: &dyn Fixture) {
     w.same(&stored.dropped(DropReason::Ended), &2, "what an ended instance drops is counted");
     session.no_turn("nothing waits for an ended instance").await;
     what_was_carried_over_is_dropped(&w).await;
+    what_was_for_the_ended_run_is_dropped(&w).await;
 }
 
 /// What a run carried over waits before the inbox, and goes with it when the next run ends.
@@ -82,6 +88,18 @@ async fn what_was_carried_over_is_dropped(w: &World<'_>) {
     let stored = w.snapshot().await;
     w.same(&stored.waiting("next"), &vec![second.id], "only what would open the instance again still waits");
     w.same(&stored.dropped(DropReason::Ended), &(before + 1), "what was carried over is counted");
+}
+
+/// Before a waiting start, or behind it: what came for the run that has ended goes with it.
+async fn what_was_for_the_ended_run_is_dropped(w: &World<'_>) {
+    w.start("last").await;
+    let session = w.session().await;
+    let turn = session.turn_of("last").await;
+    w.deliver(w.event_to("last")).await;
+    let (start, _) = waiting_start(w, "last").await;
+    w.deliver(Message { execution: Some(turn.fence.execution), ..w.event_to("last") }).await;
+    session.commit(Step::of(&turn).ended(Status::Completed)).await;
+    w.same(&w.snapshot().await.waiting("last"), &vec![start], "only the start is left");
 }
 
 /// A turn of a pending instance carries its start, first, even when a control message woke it before the start is
@@ -111,4 +129,50 @@ pub async fn r04e_an_ended_instance_takes_a_start(fixture: &dyn Fixture) {
     w.same(&turns[0].record.status, &Status::Completed, "the turn decides what the start does");
     let starts = turns[0].messages.iter().filter(|message| matches!(message.class, Class::Start(_)));
     w.same(&starts.map(|message| message.id).collect::<Vec<_>>(), &vec![start.id], "the turn gets the start");
+}
+
+/// What comes behind a start that waits for an ended instance waits with it: it is for the run that the start begins. So
+/// does what stands behind a start when the run before it ends. What is for the run that has ended is dropped.
+pub async fn r04f_what_follows_a_start_waits_with_it(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let before = w.ended("order").await;
+    let (start, next) = waiting_start(&w, "order").await;
+    let event = w.event_to("order");
+    w.deliver(event.clone()).await;
+    let cancel = Message { execution: Some(next.execution), ..w.control_to("order", Control::Terminate) };
+    w.deliver(cancel.clone()).await;
+    let late = Message { execution: Some(before.fence.execution), ..w.event_to("order") };
+    let late = w.send(late).await;
+    w.same(&late, &Delivered::Dropped(DropReason::Ended), "what is for the run that has ended is dropped");
+
+    let (fence, record) = w.found("order").await;
+    let begins = ClaimedTurn { fence, record, messages: Vec::new(), ..before };
+    w.ok(w.manage().amend(Step::of(&begins).consuming(&[start]).begin(&next).into()).await, "amend");
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let came: BTreeSet<MessageId> = ids(&turn.messages).into_iter().collect();
+    w.same(&came, &BTreeSet::from([event.id, cancel.id]), "what followed the start is for its run");
+    session.commit(Step::of(&turn).ended(Status::Completed)).await;
+    what_stands_behind_a_start_outlives_the_end(&w).await;
+}
+
+/// A start that comes while an instance still runs, and what follows it, are still there when that run has ended.
+async fn what_stands_behind_a_start_outlives_the_end(w: &World<'_>) {
+    w.start("next").await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let (start, _) = waiting_start(w, "next").await;
+    let event = w.event_to("next");
+    w.deliver(event.clone()).await;
+    session.commit(Step::of(&turn).ended(Status::Completed)).await;
+    let waiting = w.snapshot().await.waiting("next");
+    w.same(&waiting, &vec![start, event.id], "what stood behind the start is left");
+}
+
+/// Sends a start; its id, and the record of the run that it will begin.
+async fn waiting_start(w: &World<'_>, to: &str) -> (MessageId, Record) {
+    let start = w.start_message(to);
+    let Class::Start(carried) = start.class.clone() else { unreachable!("a start was made") };
+    w.deliver(start.clone()).await;
+    (start.id, carried.record)
 }

@@ -7,7 +7,7 @@ const OTHER: MessageId = MessageId([8; 16]);
 const RUN: ExecutionId = ExecutionId(1);
 
 fn view(revision: u64, status: Status) -> View {
-    View { start: None, execution: RUN, revision: Revision(revision), status }
+    View { start: None, execution: RUN, revision: Revision(revision), status, opening: None }
 }
 
 fn check(events: &[(u64, u64, What)]) -> bool {
@@ -88,4 +88,28 @@ fn commits_are_neither_lost_nor_doubled() {
     let twice =
         [(0, 1, created(START)), (2, 2, commit(1, Status::Running)), (3, 3, commit(1, Status::Running))];
     assert!(!check(&twice));
+}
+
+#[test]
+fn an_ended_instance_that_a_start_waits_for_is_as_good_as_begun() {
+    let ended = [(0, 1, created(START)), (2, 2, commit(1, Status::Completed))];
+    let then = |more: &[(u64, u64, What)]| check(&[&ended[..], more].concat());
+    let begun = (3, 3, What::Begun(OTHER, RUN));
+    let pending = (4, 5, What::Existed(Status::Pending));
+    let applied = (4, 5, What::Sent(Delivered::Applied));
+    assert!(
+        then(&[begun, (4, 5, What::Purged(false)), (6, 7, saw(1, Status::Completed))]),
+        "it is not purged"
+    );
+    for answer in [pending, applied] {
+        assert!(then(&[begun, answer]), "{answer:?}");
+        assert!(!then(&[answer]), "{answer:?}: no start waits");
+        assert!(
+            !then(&[(3, 3, What::Begun(START, RUN)), answer]),
+            "{answer:?}: its own start again is dropped"
+        );
+        let taken = [begun, (4, 4, commit(2, Status::Completed)), (5, 5, What::Taken(OTHER))];
+        assert!(then(&taken));
+        assert!(!then(&[&taken[..], &[(6, 7, answer.2)]].concat()), "{answer:?}: it waits no longer");
+    }
 }

@@ -1,0 +1,101 @@
+//! Starts and rewinds that wait for an instance, and what waits behind them for the runs they will begin.
+
+use rusqlite::params;
+
+use dauer_store::{ExecutionId, Message};
+
+use super::deliver::opens;
+use super::inbox::{PROLOGUE, Waiting};
+use super::instance::Instance;
+use super::{Scope, View};
+use crate::fail::Outcome;
+use crate::wire::{CLASS_REWIND, CLASS_START, read_message};
+
+/// A start or rewind that waits: where it stands, and the run that it will begin.
+struct Opening {
+    place: (bool, i64, i64),
+    execution: ExecutionId,
+}
+
+impl Opening {
+    fn of(place: (bool, i64, i64), message: &Message) -> Option<Self> {
+        opens(message).map(|start| Self { place, execution: start.record.execution })
+    }
+
+    /// Whether a message for that run, or for whichever runs when it comes, is for the run that this one begins.
+    fn begins(&self, execution: Option<ExecutionId>) -> bool {
+        execution.is_none_or(|execution| execution == self.execution)
+    }
+}
+
+impl View<'_> {
+    /// Whether a message is for the run that a waiting start or rewind will begin: it stays behind that one, however the
+    /// run before has ended.
+    pub(super) fn is_for_next_run(&self, instance: &Instance, message: &Message) -> Outcome<bool> {
+        Ok(self.openings(instance)?.iter().any(|opening| opening.begins(message.execution)))
+    }
+
+    /// In order.
+    fn openings(&self, instance: &Instance) -> Outcome<Vec<Opening>> {
+        if let Some(inbox) = &instance.inbox {
+            return Ok(inbox.iter().filter_map(|w| Opening::of(w.place(), &w.message)).collect());
+        }
+        let mut find = self.db.prepare_cached(
+            "SELECT kind, position, key, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
+             ORDER BY kind <> 0, position, key",
+        )?;
+        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
+        let mut openings = Vec::new();
+        while let Some(row) = rows.next()? {
+            let place = (row.get::<_, i64>(0)? != PROLOGUE, row.get(1)?, row.get(2)?);
+            openings
+                .extend(Opening::of(place, &read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?));
+        }
+        Ok(openings)
+    }
+}
+
+impl Scope<'_, '_> {
+    /// Takes out all messages that an ended instance does not keep: all but starts and rewinds, and what waits behind the
+    /// first of them for the run it will begin. Answers how many.
+    pub(super) fn drop_of_ended(&mut self, instance: &mut Instance) -> Outcome<u64> {
+        let is_opening = |waiting: &Waiting| opens(&waiting.message).is_some();
+        if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(is_opening)) {
+            return Ok(0);
+        }
+        let openings = self.openings(instance)?;
+        instance.inbox = None;
+        // All are before the first when there is none.
+        let first = openings.first().map_or((true, i64::MAX, i64::MAX), |first| first.place);
+        let before = self.run(
+            "DELETE FROM inbox WHERE instance = ?1 AND class NOT IN (?2, ?3)
+             AND (kind <> 0, position, key) <= (?4, ?5, ?6)",
+            params![instance.key, CLASS_START, CLASS_REWIND, first.0, first.1, first.2],
+        )?;
+        let others = self.behind_for_others(instance.key, &openings)?;
+        for key in &others {
+            self.run("DELETE FROM inbox WHERE key = ?1", [key])?;
+        }
+        Ok((before + others.len()) as u64)
+    }
+
+    /// The rows of those messages that are for a run which none of the openings begins.
+    fn behind_for_others(&self, instance: i64, openings: &[Opening]) -> Outcome<Vec<i64>> {
+        if openings.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut find = self.view.db.prepare_cached(
+            "SELECT key, execution FROM inbox
+             WHERE instance = ?1 AND class NOT IN (?2, ?3) AND execution IS NOT NULL",
+        )?;
+        let mut rows = find.query(params![instance, CLASS_START, CLASS_REWIND])?;
+        let mut others = Vec::new();
+        while let Some(row) = rows.next()? {
+            let execution = ExecutionId(u128::from_be_bytes(row.get(1)?));
+            if !openings.iter().any(|opening| opening.begins(Some(execution))) {
+                others.push(row.get(0)?);
+            }
+        }
+        Ok(others)
+    }
+}
