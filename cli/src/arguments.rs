@@ -2,14 +2,95 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{bench, error, verbs};
 
+const EXAMPLES: &str = "\
+Examples:
+  dauer demo
+  dauer start hello --input '\"world\"' --wait
+  dauer list --status failed --created-from -24h
+  dauer get order-7 --store sqlite:shop.db";
+
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  dauer audit sqlite:dauer.db
+  dauer audit shop.db --journal told.jsonl";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  dauer demo --store memory:
+  dauer demo --store sqlite:demo.db --interactive";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  dauer bench sequence --orchestrations 5000 --activities 5
+  dauer bench latency --store sqlite:/mnt/disk/new.db";
+
+/// The examples of each benchmark.
+const EACH_BENCH: [(&str, &str); 5] = [
+    (
+        "sequence",
+        "\
+Examples:
+  dauer bench sequence --orchestrations 5000 --activities 5
+  dauer bench sequence --payload 4096 --ids random --json",
+    ),
+    (
+        "fanout",
+        "\
+Examples:
+  dauer bench fanout --orchestrations 10 --activities 1000
+  dauer bench fanout --window 4 --store memory:",
+    ),
+    (
+        "latency",
+        "\
+Examples:
+  dauer bench latency --orchestrations 1000
+  dauer bench latency --store sqlite:/mnt/disk/new.db --json",
+    ),
+    (
+        "timers",
+        "\
+Examples:
+  dauer bench timers --instances 100000
+  dauer bench timers --instances 10000 --idle 60 --json",
+    ),
+    (
+        "history",
+        "\
+Examples:
+  dauer bench history --turns 10000
+  dauer bench history --turns 1000 --store memory:",
+    ),
+];
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  dauer man
+  dauer man /usr/local/share/man/man1";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  dauer completions bash
+  dauer completions fish";
+
+/// The command with all that its help tells.
+pub(crate) fn command() -> Command {
+    let command = Arguments::command().after_long_help(format!("{}\n\n{EXAMPLES}", error::EXIT_CODES));
+    command.mut_subcommand("bench", |bench| {
+        EACH_BENCH.iter().fold(bench, |bench, (name, examples)| {
+            bench.mut_subcommand(name, |each| each.after_long_help(*examples))
+        })
+    })
+}
+
 /// Durable orchestrations: ordinary code that survives crashes, restarts and months of waiting.
 #[derive(Parser)]
-#[command(name = "dauer", version, max_term_width = 100, after_long_help = error::EXIT_CODES)]
+#[command(name = "dauer", version, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -78,7 +159,7 @@ pub(crate) enum Verb {
     /// For each invariant: how many things were checked, and what was wrong. The last line is the verdict; the exit code
     /// is 0 only when it is clean. Audit a store that rests: while hosts are at work, a violation may be no more than the
     /// time between two reads.
-    #[command(after_long_help = "Example:\n  dauer audit sqlite:dauer.db")]
+    #[command(after_long_help = AUDIT_EXAMPLES)]
     Audit {
         /// The store: `sqlite:FILE`, or just the path of the file. It is never created.
         #[arg(value_name = "STORE")]
@@ -95,7 +176,7 @@ pub(crate) enum Verb {
     ///
     /// Kill it and run it again: the order goes on where it stopped. Ctrl-C finishes what is running first; a second
     /// Ctrl-C ends at once.
-    #[command(after_long_help = "Example:\n  dauer demo --store sqlite:demo.db --interactive")]
+    #[command(after_long_help = DEMO_EXAMPLES)]
     Demo {
         /// Where the hub lives: `sqlite:FILE`, or `memory:`, which is gone when the demo ends.
         #[arg(long, default_value = "sqlite:dauer.db", value_name = "URL")]
@@ -105,20 +186,17 @@ pub(crate) enum Verb {
         interactive: bool,
     },
     /// Measure what this machine, its disk and a store reach.
-    #[command(
-        subcommand,
-        after_long_help = "Example:\n  dauer bench sequence --orchestrations 5000 --activities 5"
-    )]
+    #[command(subcommand, after_long_help = BENCH_EXAMPLES)]
     Bench(bench::Bench),
     /// Print the manual page of this command, or write those of all verbs into a folder.
-    #[command(after_long_help = "Example:\n  dauer man\n  dauer man /usr/local/share/man/man1")]
+    #[command(after_long_help = MAN_EXAMPLES)]
     Man {
         /// A folder that is there: it gets `dauer.1` and a page for each verb.
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
     /// Print a script that completes this command in a shell.
-    #[command(after_long_help = "Example:\n  dauer completions bash")]
+    #[command(after_long_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// Which shell.
         #[arg(value_name = "SHELL")]
@@ -128,8 +206,6 @@ pub(crate) enum Verb {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Command, CommandFactory as _};
-
     use super::*;
 
     /// The words of a line as a shell takes them: single quotes are all that the examples use.
@@ -147,37 +223,37 @@ mod tests {
         words
     }
 
-    #[test]
-    fn the_arguments_are_well_formed() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn every_verb_has_examples_that_it_takes() {
-        let command = Arguments::command();
-        let verbs: Vec<&Command> =
-            command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
-        assert_eq!(verbs.len(), 16);
-        for verb in verbs {
-            let name = verb.get_name();
-            let help = verb.clone().render_long_help().to_string();
-            let (_, examples) =
-                help.split_once("\nExample:\n").unwrap_or_else(|| panic!("{name} has none: {help}"));
-            let examples: Vec<&str> = examples.lines().filter(|line| line.starts_with("  dauer ")).collect();
-            assert!(!examples.is_empty(), "{name}: {help}");
-            for example in examples {
-                let words = words(example);
-                assert_eq!(words[1], name, "{example}");
-                if let Err(error) = Arguments::try_parse_from(words) {
-                    panic!("{example}: {error}");
-                }
-            }
+    /// The command and all verbs of verbs, with the words that lead to each.
+    fn all(command: &Command, path: &[String], into: &mut Vec<(Vec<String>, Command)>) {
+        into.push((path.to_vec(), command.clone()));
+        for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            all(verb, &[path, &[verb.get_name().to_owned()]].concat(), into);
         }
     }
 
     #[test]
-    fn the_help_explains_the_exit_codes() {
-        let help = Arguments::command().render_long_help().to_string();
-        assert!(help.contains("Exit codes:\n  0  done\n"), "{help}");
+    fn the_arguments_are_well_formed() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_ends_with_two_to_four_examples_that_the_verb_takes() {
+        let mut verbs = Vec::new();
+        all(&command(), &["dauer".to_owned()], &mut verbs);
+        assert_eq!(verbs.len(), 1 + 16 + EACH_BENCH.len());
+        for (path, mut verb) in verbs {
+            let help = verb.render_long_help().to_string();
+            let (_, examples) =
+                help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{path:?} has none: {help}"));
+            let examples: Vec<&str> = examples.trim_end().lines().collect();
+            assert!((2..=4).contains(&examples.len()), "{path:?}: {examples:?}");
+            for example in examples {
+                let words = words(example);
+                assert!(words.starts_with(&path), "{path:?}: {example}");
+                if let Err(error) = command().try_get_matches_from(words) {
+                    panic!("{example}: {error}");
+                }
+            }
+        }
     }
 }

@@ -18,7 +18,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::FromArgMatches as _;
 
 use arguments::{Arguments, Verb};
 use error::Failure;
@@ -34,7 +34,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
-    let verb = Arguments::parse().verb;
+    // As `Arguments::parse` does it, with the help that is complete.
+    let parsed = Arguments::from_arg_matches(&arguments::command().get_matches());
+    let verb = parsed.unwrap_or_else(|error| error.exit()).verb;
     let format = verb.format();
     run(verb).unwrap_or_else(|failure| failure.complain(format))
 }
@@ -86,7 +88,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Completions { shell } => {
             // Into memory first: the generator does not expect that nobody reads.
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "dauer", &mut script);
+            clap_complete::generate(shell, &mut arguments::command(), "dauer", &mut script);
             io::stdout().lock().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -96,7 +98,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
 /// Prints the manual page, or writes all of them.
 fn man(folder: Option<PathBuf>) -> Result<ExitCode, Failure> {
     // As the pages of all verbs have it: there is no page for `help`.
-    let mut command = Arguments::command().disable_help_subcommand(true);
+    let mut command = arguments::command().disable_help_subcommand(true);
     command.build();
     match folder {
         Some(folder) => {

@@ -79,27 +79,31 @@ pub(crate) struct Rewind {
 
 /// The examples in the help.
 pub(crate) const REWIND_EXAMPLES: &str = "\
-Example:
-  dauer rewind order-7 --reason 'the bank is back'";
+Examples:
+  dauer rewind order-7 --reason 'the bank is back'
+  dauer rewind order-7 --store sqlite:shop.db";
 
 /// The examples in the help.
 pub(crate) const RAISE_EXAMPLES: &str = "\
-Example:
-  dauer raise order-7 approved --data '{\"by\":\"you\"}'";
+Examples:
+  dauer raise order-7 approved --data '{\"by\":\"you\"}'
+  dauer raise order-7 invoice --data @invoice.json";
 
 /// The examples in the help.
 pub(crate) const SUSPEND_EXAMPLES: &str = "\
-Example:
-  dauer suspend order-7 --reason 'the printer is on fire'";
+Examples:
+  dauer suspend order-7 --reason 'the printer is on fire'
+  dauer suspend order-7 --store sqlite:shop.db";
 
 /// The examples in the help.
 pub(crate) const RESUME_EXAMPLES: &str = "\
-Example:
-  dauer resume order-7 --reason 'the printer is new'";
+Examples:
+  dauer resume order-7 --reason 'the printer is new'
+  dauer resume order-7 --store sqlite:shop.db";
 
 /// The examples in the help.
 pub(crate) const TERMINATE_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer terminate order-7 --reason 'ordered twice'
   dauer terminate order-7 --no-children";
 

@@ -28,7 +28,7 @@ pub(crate) struct Get {
 
 /// The examples in the help.
 pub(crate) const GET_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer get order-7
   dauer get order-7 -o json --store sqlite:shop.db";
 

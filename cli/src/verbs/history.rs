@@ -25,7 +25,7 @@ pub(crate) struct History {
 
 /// The examples in the help.
 pub(crate) const HISTORY_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer history order-7
   dauer history order-7 -o json";
 

@@ -49,7 +49,7 @@ pub(crate) struct List {
 
 /// The examples in the help.
 pub(crate) const LIST_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer list --status failed --created-from -24h
   dauer list --stalled
   dauer list --name checkout --tag zone=north --all -o jsonl";

@@ -41,7 +41,7 @@ pub(crate) struct Purge {
 
 /// The examples in the help.
 pub(crate) const PURGE_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer purge order-7 order-8
   dauer purge --status completed --older-than 30d
   dauer purge --status completed --older-than 30d --yes";

@@ -28,7 +28,7 @@ pub(crate) struct Restart {
 
 /// The examples in the help.
 pub(crate) const RESTART_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer restart order-7 --wait
   dauer restart order-7 --new-id order-7-again";
 

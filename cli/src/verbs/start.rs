@@ -67,7 +67,7 @@ enum Policy {
 
 /// The examples in the help.
 pub(crate) const START_EXAMPLES: &str = "\
-Example:
+Examples:
   dauer start hello --input '\"world\"' --wait --timeout 30s
   dauer start checkout --id order-7 --input @order.json --tag zone=north --store sqlite:shop.db
   dauer start report --at +2h --request-id nightly-2026-12-24 -o json";

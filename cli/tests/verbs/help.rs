@@ -1,6 +1,6 @@
 //! What the command tells of itself.
 
-use crate::support::Folder;
+use crate::support::{Folder, dauer_with, stderr, stdout};
 use crate::world::{fails, succeeds};
 
 const VERBS: [&str; 16] = [
@@ -22,18 +22,68 @@ const VERBS: [&str; 16] = [
     "completions",
 ];
 
+/// The verbs of `dauer bench`.
+const BENCHES: [&str; 5] = ["sequence", "fanout", "latency", "timers", "history"];
+
+/// Set to anything, the file is written instead of compared.
+const BLESS: &str = "DAUER_BLESS";
+
+/// What the command prints to this, as wide as a terminal may be for it.
+fn help(arguments: &[&str], folder: &Folder) -> String {
+    let output = dauer_with(arguments, folder, "", &[("COLUMNS", "100"), ("NO_COLOR", "1")]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
+    stdout(&output).to_owned()
+}
+
+/// All help texts, each behind the call that prints it.
+fn all_helps(folder: &Folder) -> String {
+    let mut calls: Vec<Vec<&str>> = vec![vec![]];
+    calls.extend(VERBS.map(|verb| vec![verb]));
+    calls.extend(BENCHES.map(|bench| vec!["bench", bench]));
+    let mut texts = String::new();
+    for call in calls {
+        for option in ["-h", "--help"] {
+            let arguments = [&call[..], &[option]].concat();
+            let text = help(&arguments, folder);
+            // The spaces at the end of empty lines are clap's.
+            let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+            texts.push_str(&format!("$ dauer {}\n{}\n\n", arguments.join(" "), lines.join("\n")));
+        }
+    }
+    texts
+}
+
+/// Whoever changes what users read sees the whole of it.
 #[test]
-fn every_verb_is_in_the_help_and_has_an_example() {
+fn the_help_texts_are_as_they_were_agreed_on() {
+    let folder = Folder::new("help-texts");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verbs/help.txt");
+    let now = all_helps(&folder);
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::write(path, &now).unwrap();
+        return;
+    }
+    let agreed = std::fs::read_to_string(path).unwrap_or_default();
+    let differs = now.lines().zip(agreed.lines().chain(std::iter::repeat(""))).find(|(new, old)| new != old);
+    assert!(
+        now == agreed,
+        "a help text has changed, first at {differs:?}; if that is meant, run\n\
+         {BLESS}=1 cargo test -p dauer-cli --test verbs help"
+    );
+    assert_eq!(folder.names(), Vec::<String>::new(), "help touches no store");
+}
+
+#[test]
+fn every_verb_is_in_the_help_and_has_examples() {
     let folder = Folder::new("help");
-    let help = succeeds(&["--help"], &folder);
-    assert!(help.contains("Exit codes:\n  0  done\n  1  failed"), "{help}");
+    let all = succeeds(&["--help"], &folder);
+    assert!(all.contains("Exit codes:\n  0  done\n  1  failed"), "{all}");
     for verb in VERBS {
-        assert!(help.lines().any(|line| line.split_whitespace().next() == Some(verb)), "{verb}: {help}");
+        assert!(all.lines().any(|line| line.split_whitespace().next() == Some(verb)), "{verb}: {all}");
         let long = succeeds(&["help", verb], &folder);
-        assert!(long.contains(&format!("\nExample:\n  dauer {verb}")), "{verb}: {long}");
+        assert!(long.contains(&format!("\nExamples:\n  dauer {verb}")), "{verb}: {long}");
         assert_eq!(succeeds(&[verb, "--help"], &folder), long);
     }
-    assert_eq!(folder.names(), Vec::<String>::new());
 }
 
 #[test]
@@ -67,7 +117,7 @@ fn manual_pages_have_every_verb_and_its_examples() {
     for verb in VERBS {
         let page = std::fs::read_to_string(into.join(format!("dauer-{verb}.1"))).unwrap();
         assert!(page.contains(&format!(".TH dauer-{verb} 1")), "{page}");
-        assert!(page.contains("Example:") && page.contains(&format!("dauer {verb}")), "{verb}: {page}");
+        assert!(page.contains("Examples:") && page.contains(&format!("dauer {verb}")), "{verb}: {page}");
     }
     assert!(into.join("dauer-bench-sequence.1").is_file(), "verbs of verbs too");
 }
