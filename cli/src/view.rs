@@ -141,9 +141,8 @@ pub(crate) fn write(
     let stalled = record.trouble.is_some();
     let status = status_name(record.status);
     line("status", &paint.status(record.status, stalled, status))?;
-    if let Some(waiting) = waiting {
-        line("waiting for", &plain(&waiting.line))?;
-    }
+    let nothing = || format!("nothing, it is {status}");
+    line("waiting for", &plain(&waiting.map_or_else(nothing, |waiting| waiting.line.clone())))?;
     let times = &record.times;
     let ended = ("ended", times.completed);
     let times = [("created", Some(times.created)), ("scheduled", times.scheduled)]

@@ -49,9 +49,9 @@ pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
 
 async fn show(hub: &Hub, id: &InstanceId, format: Format) -> Result<(), Failure> {
     let record = found(hub, id).await?;
-    let past = past(hub, id, &record).await?;
-    let waiting = waiting(&**hub.manage(), id, &record, (past.open, now())).await?;
-    let input = past.started.and_then(|start| start.input);
+    let mut past = past(hub, id, &record).await?;
+    let input = past.started.take().and_then(|start| start.input);
+    let waiting = waiting(&**hub.manage(), (id, &record), past, now()).await?;
     let out = &mut io::stdout().lock();
     match format {
         Format::Table => view::write(out, (id, &record), input.as_deref(), waiting.as_ref())?,

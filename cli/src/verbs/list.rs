@@ -11,8 +11,9 @@ use super::filter::Filter;
 use super::on_store;
 use crate::error::Failure;
 use crate::output::{Common, Format, JSON_VERSION, Paint, Versioned, plain, status_name};
-use crate::time::show;
+use crate::time::{now, roughly, show};
 use crate::view::Instance;
+use crate::waiting::{code_of, unbegun_since, workers};
 
 /// Instances that the store is asked for at a time: few calls, and little memory for them.
 const PAGE_ROWS: usize = 500;
@@ -58,12 +59,22 @@ Examples:
 pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
     on_store(&arguments.common, async |hub| {
         let out = BufWriter::new(io::stdout().lock());
-        let mut printer =
-            Printer { out, format: arguments.common.output, paint: Paint::stdout(), widths: None, count: 0 };
+        let mut printer = Printer {
+            out,
+            format: arguments.common.output,
+            paint: Paint::stdout(),
+            workers: None,
+            widths: None,
+            count: 0,
+        };
         let limit = (!arguments.all).then(|| usize::try_from(arguments.limit).unwrap_or(usize::MAX));
         let (stalled, entities) = (arguments.stalled, arguments.entities);
         let order = if arguments.oldest_first { Order::OldestFirst } else { Order::NewestFirst };
         let query = Query { stalled, entities, order, after: arguments.after, ..arguments.filter.query() };
+        printer.workers = match printer.format {
+            Format::Table => workers(&**hub.manage()).await?,
+            _ => None,
+        };
         let next = pages(hub, query, (&arguments.filter, limit), |found| Ok(printer.page(found)?)).await?;
         printer.end(next.as_deref())?;
         Ok(ExitCode::SUCCESS)
@@ -106,6 +117,8 @@ struct Printer<W: Write> {
     out: W,
     format: Format,
     paint: Paint,
+    /// How many are connected, where that is told.
+    workers: Option<usize>,
     /// Of the columns, once the first page has told them.
     widths: Option<[usize; 2]>,
     count: usize,
@@ -138,15 +151,13 @@ impl<W: Write> Printer<W> {
                 let [id_width, name_width] = self.widths.unwrap_or_default();
                 let status = format!("{:<10}", status_name(record.status));
                 let status = self.paint.status(record.status, record.trouble.is_some(), &status);
-                let trouble = record.trouble.as_deref();
-                let trouble = trouble.map(|trouble| format!("{:?}: {}", trouble.kind, trouble.reason));
                 let line = format!(
                     "{:<id_width$}  {:<name_width$}  {status}  {:<24}  {:<24}  {}",
                     plain(id.as_str()),
                     plain(&record.queue.name),
                     show(record.times.created),
                     show(record.times.updated),
-                    plain(&trouble.unwrap_or_default()),
+                    plain(&self.trouble(record)),
                 );
                 writeln!(self.out, "{}", line.trim_end())
             }
@@ -164,6 +175,18 @@ impl<W: Write> Printer<W> {
                 writeln!(self.out)
             }
         }
+    }
+
+    /// Why it does not go on: its trouble, or that nobody has begun it.
+    fn trouble(&self, record: &Record) -> String {
+        if let Some(trouble) = record.trouble.as_deref() {
+            return format!("{:?}: {}", trouble.kind, trouble.reason);
+        }
+        let now = now();
+        let Some(since) = unbegun_since(record, now) else { return String::new() };
+        let nobody = if self.workers == Some(0) { "; none is connected" } else { "" };
+        let waited = roughly(now.since(since));
+        format!("waits for a worker that has {} since {waited}{nobody}", code_of(record))
     }
 
     /// What follows the last page.

@@ -3,7 +3,7 @@
 use dauer_proto::HistoryEvent;
 use dauer_proto::json::{HistoryDocument, event_from_value};
 
-use crate::support::{Folder, dauer_unread, snapshot, stderr};
+use crate::support::{Folder, SOON, dauer_unread, snapshot, stderr};
 use crate::world::{IDS, Live, child, filled, json, steady, succeeds};
 
 /// The lines of `dauer get`, by their labels.
@@ -14,8 +14,13 @@ fn line<'t>(text: &'t str, label: &str) -> Option<&'t str> {
 /// Without what passes while the test runs: times, and how far they are.
 fn undated(line: &str) -> String {
     let line = steady(line);
-    match line.split_once("(in ").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
-        Some((before, after)) => format!("{before}(in D){after}"),
+    if let Some((before, rest)) = line.split_once("T (in ")
+        && let Some((_, after)) = rest.split_once(')')
+    {
+        return format!("{before}T (in D){after}");
+    }
+    match line.split_once("T (").and_then(|(before, rest)| Some((before, rest.split_once(" ago)")?.1))) {
+        Some((before, after)) => format!("{before}T (D ago){after}"),
         None => line,
     }
 }
@@ -29,11 +34,17 @@ fn one_line_says_what_it_is_waiting_for() {
     let cases = [
         ("event", event.to_owned()),
         ("sleep", format!("{timer}, or {event}")),
-        ("task", format!("activity 'never'; {nobody}")),
-        ("parent", format!("child '{child}' (event)")),
+        ("task", format!("activity 'never' (attempt 1, on no worker); {nobody}")),
+        ("parent", format!("child '{child}' (event, running)")),
         ("paused", format!("`dauer resume paused`: it is suspended; then for {timer}, or {event}")),
         ("later", "its scheduled start, T (in D)".to_owned()),
-        ("pending", "a worker: none is connected to this store".to_owned()),
+        (
+            "pending",
+            "a worker that has 'absent', since T (D ago); none is connected to this store".to_owned(),
+        ),
+        ("done", "nothing, it is completed".to_owned()),
+        ("broken", "nothing, it is failed".to_owned()),
+        ("killed", "nothing, it is terminated".to_owned()),
     ];
     for (id, expected) in cases {
         let text = succeeds(&["get", id], &folder);
@@ -46,9 +57,63 @@ fn one_line_says_what_it_is_waiting_for() {
     let stalled = line(&stalled, "waiting for").unwrap();
     assert!(stalled.starts_with("nothing, it is stalled (UnknownName, attempt "), "{stalled}");
     assert!(stalled.contains("orchestration 'event' is not registered in version '9'"), "{stalled}");
-    for id in ["done", "broken", "killed"] {
-        assert_eq!(line(&succeeds(&["get", id], &folder), "waiting for"), None);
+}
+
+/// What `get` says it waits for, without what passes while the test runs.
+fn awaited(id: &str, folder: &Folder) -> String {
+    let text = succeeds(&["get", id], folder);
+    undated(line(&text, "waiting for").unwrap_or_else(|| panic!("{text}")))
+}
+
+#[test]
+fn a_turn_that_nobody_takes_is_not_mistaken_for_patience() {
+    let folder = filled("untaken");
+    // Its event is there: no other would help it, only a worker.
+    succeeds(&["raise", "event", "go", "--data", "1"], &folder);
+    let expected = "a worker that has 'event', since T (D ago); none is connected to this store";
+    assert_eq!(awaited("event", &folder), expected);
+    let told = json(&succeeds(&["get", "event", "-o", "json"], &folder))["waitingFor"].clone();
+    assert_eq!(told["workers"], 0, "{told}");
+}
+
+#[test]
+fn the_names_of_events_that_came_are_told() {
+    let folder = filled("raised");
+    let live = Live::on(&folder);
+    let before = live.wait("event", |_| true).history_len;
+    succeeds(&["raise", "event", "gone"], &folder);
+    live.wait("event", |record| record.history_len > before);
+    let expected = "an event (which one, a history does not tell; raised so far: 'gone')";
+    assert_eq!(awaited("event", &folder), expected);
+    live.stop();
+}
+
+#[test]
+fn activities_are_told_with_their_attempt_and_worker() {
+    let folder = filled("attempts");
+    let live = Live::on(&folder);
+    for name in ["retry", "long"] {
+        succeeds(&["start", name, "--id", name, "--input", "1"], &folder);
     }
+    // The orchestration's beginning, its first attempt, the failure, and the timer before the next.
+    live.wait("retry", |record| record.history_len > 5);
+    let pause = awaited("retry", &folder);
+    let expected = "a timer, due T (in D) after activity 'fail' failed, or an event (which one, ";
+    assert!(pause.starts_with(expected), "{pause}");
+    live.wait("long", |record| record.history_len > 2);
+    let deadline = std::time::Instant::now() + SOON;
+    let told = loop {
+        let told = awaited("long", &folder);
+        if !told.contains("on no worker") || std::time::Instant::now() > deadline {
+            break told;
+        }
+    };
+    let host =
+        told.strip_prefix("activity 'hang' (attempt 1, on worker '").and_then(|rest| rest.strip_suffix("')"));
+    assert!(host.is_some_and(|host| !host.is_empty()), "{told}");
+    let open = json(&succeeds(&["get", "long", "-o", "json"], &folder))["waitingFor"]["open"][0].clone();
+    assert_eq!((&open["attempt"], open["worker"].as_str()), (&1.into(), host), "{open}");
+    live.stop();
 }
 
 #[test]
@@ -60,12 +125,11 @@ fn a_worker_that_is_there_is_seen() {
     assert_eq!(started, "new\n");
     live.wait("new", |record| record.history_len > 1);
     let text = succeeds(&["get", "pending"], &folder);
-    let expected = "a worker that has 'absent', 1 connected and none has taken it yet";
-    assert_eq!(line(&text, "waiting for"), Some(expected));
-    assert_eq!(line(&succeeds(&["get", "task"], &folder), "waiting for"), Some("activity 'never'"));
+    let expected = "a worker that has 'absent', since T (D ago); 1 is connected and has not taken it";
+    assert_eq!(line(&text, "waiting for").map(undated).as_deref(), Some(expected));
+    assert_eq!(awaited("task", &folder), "activity 'never' (attempt 1, on no worker)");
     live.stop();
-    let text = succeeds(&["get", "pending"], &folder);
-    assert_eq!(line(&text, "waiting for"), Some("a worker: none is connected to this store"));
+    assert!(awaited("pending", &folder).ends_with("(D ago); none is connected to this store"));
 }
 
 #[test]
@@ -77,6 +141,7 @@ fn an_instance_is_shown_with_all_that_is_known_of_it() {
 id             done
 name           hello
 status         completed
+waiting for    nothing, it is completed
 created        T
 updated        T
 ended          T
@@ -129,12 +194,12 @@ fn the_json_of_an_instance_is_version_1() {
     assert!(stalled["trouble"]["attempts"].as_u64().unwrap() > 1, "{stalled}");
 
     let waiting = |id: &str| json(&succeeds(&["get", id, "-o", "json"], &folder))["waitingFor"].clone();
-    let task = r#"{"line":"activity 'never'; no worker is connected to this store","open":[{"kind":"activity","name":"never"}],"workers":0}"#;
+    let task = r#"{"line":"activity 'never' (attempt 1, on no worker); no worker is connected to this store","open":[{"kind":"activity","name":"never","attempt":1,"worker":null}],"workers":0}"#;
     assert_eq!(waiting("task"), json(task));
     assert_eq!(waiting("event")["open"], json("[]"));
     assert_eq!(waiting("event")["workers"], serde_json::Value::Null, "nothing would be there to do for one");
     assert_eq!(steady(&waiting("sleep")["open"].to_string()), r#"[{"due":"T","kind":"timer"}]"#);
-    let open = format!(r#"[{{"kind":"child","id":"{}","name":"event"}}]"#, child(&folder));
+    let open = format!(r#"[{{"kind":"child","id":"{}","name":"event","status":"running"}}]"#, child(&folder));
     assert_eq!(waiting("parent")["open"], json(&open));
 }
 

@@ -1,7 +1,7 @@
 //! `dauer list`: every filter, pages, and what programs read.
 
 use crate::support::{Folder, dauer, stderr, stdout};
-use crate::world::{IDS, child, fails, filled, json, record, steady, succeeds};
+use crate::world::{IDS, Live, child, fails, filled, json, record, steady, succeeds};
 
 /// The ids that a list shows, the child under the name that it has in [`IDS`].
 fn ids(options: &[&str], folder: &Folder) -> Vec<String> {
@@ -130,6 +130,30 @@ fn a_table_has_a_row_each_and_the_reason_of_trouble() {
         let id = line.split_whitespace().next().unwrap();
         assert!(record(&folder, id).is_some(), "{line}");
     }
+}
+
+#[test]
+fn a_name_that_no_worker_has_is_seen_in_the_list() {
+    let folder = filled("nobody");
+    let told = |id: &str| {
+        let text = succeeds(&["list", "--prefix", id], &folder);
+        text.lines().nth(1).unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    let row = told("pending");
+    assert!(
+        row.contains("waits for a worker that has 'absent' since ") && row.ends_with("; none is connected"),
+        "{row}"
+    );
+    // Neither one whose time has not come, nor one that has begun.
+    for id in ["later", "event", "done"] {
+        assert!(!told(id).contains("waits for"), "{}", told(id));
+    }
+    let live = Live::on(&folder);
+    live.start_hello("new");
+    live.wait("new", |record| record.status.is_ended());
+    let row = told("pending");
+    assert!(row.contains("waits for a worker that has 'absent' since ") && !row.contains("none is"), "{row}");
+    live.stop();
 }
 
 /// What programs read: a change here is a change of the version.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dauer::{
     Activity, ActivityContext, Client, Event, HostOptions, Hub, InstanceId, Orchestration,
-    OrchestrationContext, Record, Result, Timestamp, WorkerBuilder,
+    OrchestrationContext, Record, Result, RetryPolicy, Timestamp, WorkerBuilder,
 };
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -17,6 +17,10 @@ use tokio::task::JoinHandle;
 use crate::support::{Folder, SOON, block_on, dauer, stderr, stdout};
 
 pub(crate) const GREET: Activity<String, String> = Activity::new("greet");
+/// Fails always.
+const FAIL: Activity<u32, u32> = Activity::new("fail");
+/// Does nothing until its worker stops.
+const HANG: Activity<u32, u32> = Activity::new("hang");
 /// No worker of these tests has this one.
 const NEVER: Activity<u32, u32> = Activity::new("never");
 pub(crate) const GO: Event<u32> = Event::new("go");
@@ -26,6 +30,9 @@ const BROKEN: Orchestration<u32, u32> = Orchestration::new("broken");
 const EVENT: Orchestration<u32, u32> = Orchestration::new("event");
 const SLEEP: Orchestration<u32, u32> = Orchestration::new("sleep");
 const TASK: Orchestration<u32, u32> = Orchestration::new("task");
+/// Tries what fails again after an hour.
+const RETRY: Orchestration<u32, u32> = Orchestration::new("retry");
+const LONG: Orchestration<u32, u32> = Orchestration::new("long");
 /// Continues as new as often as its input says.
 const COUNT: Orchestration<u32, u32> = Orchestration::new("count");
 const PARENT: Orchestration<u32, u32> = Orchestration::new("parent");
@@ -58,6 +65,14 @@ async fn task(ctx: OrchestrationContext, n: u32) -> Result<u32> {
     Ok(ctx.call(NEVER, &n).await?)
 }
 
+async fn retry(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+    Ok(ctx.call(FAIL, &n).retry(RetryPolicy::fixed(3, Duration::from_secs(60 * 60))).await?)
+}
+
+async fn long(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+    Ok(ctx.call(HANG, &n).await?)
+}
+
 async fn count(_: OrchestrationContext, n: u32) -> Result<ControlFlow<u32, u32>> {
     Ok(if n == 0 { ControlFlow::Break(7) } else { ControlFlow::Continue(n - 1) })
 }
@@ -76,6 +91,13 @@ fn code(worker: WorkerBuilder) -> WorkerBuilder {
         .orchestration(TASK, task)
         .orchestration(COUNT, count)
         .orchestration(PARENT, parent)
+        .orchestration(RETRY, retry)
+        .orchestration(LONG, long)
+        .activity(FAIL, |_: ActivityContext, _: u32| async move { Ok("no number".parse()?) })
+        .activity(HANG, |ctx: ActivityContext, n: u32| async move {
+            ctx.cancelled().await;
+            Ok(n)
+        })
         .activity(GREET, |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) })
         .options(HostOptions {
             retry_delay_min,
