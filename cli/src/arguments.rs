@@ -171,6 +171,9 @@ pub(crate) enum Verb {
         /// answer or purge; the documentation of the crate dauer-audit says which fields go with each.
         #[arg(long, value_name = "FILE")]
         journal: Option<PathBuf>,
+        /// Print only the report and errors: no notes, no progress.
+        #[arg(short, long)]
+        quiet: bool,
     },
     /// Watch an order go through: chain, retry, fan-out, a race with a timer, a child.
     ///

@@ -10,6 +10,7 @@ use dauer_hub::with_causes;
 
 use crate::FAILED;
 use crate::error::Failure;
+use crate::progress::Busy;
 use crate::verbs::url_of;
 
 /// Why a journal could not be used.
@@ -22,8 +23,8 @@ pub(crate) enum Unusable {
 }
 
 /// Audits the default hub of a store. The last line on stdout is the verdict, whatever happens.
-pub(crate) async fn run(store: String, journal: Option<PathBuf>) -> Result<ExitCode, Failure> {
-    let report = match examine(&url_of(&store), journal.as_deref()).await {
+pub(crate) async fn run(store: String, journal: Option<PathBuf>, quiet: bool) -> Result<ExitCode, Failure> {
+    let report = match examine(&url_of(&store), journal.as_deref(), quiet).await {
         Ok(report) => report,
         Err(error) => {
             writeln!(io::stdout(), "not checked: {}", with_causes(&error))?;
@@ -34,13 +35,18 @@ pub(crate) async fn run(store: String, journal: Option<PathBuf>) -> Result<ExitC
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-async fn examine(url: &str, journal: Option<&Path>) -> Result<Report, Failure> {
+async fn examine(url: &str, journal: Option<&Path>, quiet: bool) -> Result<Report, Failure> {
     let journal = journal.map(read).transpose()?;
     let hub = dauer::open_existing(url)?;
+    let busy = Busy::new("reading the store", !quiet);
     let snapshot = collect(&**hub.manage()).await;
     hub.close().await;
+    drop(busy);
     let snapshot = snapshot?;
-    warn_of_hosts(&snapshot);
+    if !quiet {
+        warn_of_hosts(&snapshot);
+    }
+    let _busy = Busy::new("checking", !quiet);
     let evidence = Evidence { client: journal.as_ref(), commits: None };
     Ok(audit(&snapshot, &evidence, &Settings::default()))
 }

@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::io::{self, Write};
 
-use dauer::{Hub, InstanceId};
+use dauer::{Hub, InstanceId, Timestamp};
 use dauer_proto::{EventType, HistoryEvent, event, time};
 use futures::TryStreamExt;
 
 use crate::output::plain;
+use crate::time::Dates;
 
 /// All events of an instance's current run.
 pub(crate) async fn read(hub: &Hub, id: &InstanceId) -> Result<Vec<HistoryEvent>, Box<dyn Error>> {
@@ -23,11 +24,18 @@ pub(crate) fn print(out: &mut impl Write, events: &[HistoryEvent]) -> io::Result
 /// Prints events one after the other, with the time since the first of them.
 #[derive(Default)]
 pub(crate) struct Table {
+    /// How to print when each event was, in a column of its own, if that is wanted.
+    dates: Option<Dates>,
     index: usize,
     first: Option<i64>,
 }
 
 impl Table {
+    /// With a column that says when each event was.
+    pub(crate) fn dated(dates: Dates) -> Self {
+        Self { dates: Some(dates), ..Self::default() }
+    }
+
     /// Prints the next event.
     pub(crate) fn row(&mut self, out: &mut impl Write, event: &HistoryEvent) -> io::Result<()> {
         let at = event.timestamp.as_ref().and_then(|at| time::to_millis_ceil(at).ok());
@@ -37,7 +45,9 @@ impl Table {
         let seconds = format!("{}.{:03}", millis / 1000, millis % 1000);
         let (index, kind, subject) = (self.index, event::kind_name(event), plain(&subject(event)));
         self.index += 1;
-        writeln!(out, "{index:>4}  {seconds:>7} s  {kind:<34} {subject}")
+        let dated = self.dates.zip(at).map(|(dates, at)| (dates.show(Timestamp(at)), dates.width()));
+        let dated = dated.map(|(shown, width)| format!("  {shown:<width$}")).unwrap_or_default();
+        writeln!(out, "{index:>4}  {seconds:>7} s{dated}  {kind:<34} {subject}")
     }
 }
 

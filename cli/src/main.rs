@@ -8,6 +8,7 @@ mod error;
 mod history;
 mod output;
 mod payload;
+mod progress;
 mod time;
 mod verbs;
 mod view;
@@ -22,7 +23,7 @@ use clap::FromArgMatches as _;
 
 use arguments::{Arguments, Verb};
 use error::Failure;
-use output::Format;
+use output::Common;
 
 /// Checkpoints are made on one thread and freed on another, which the system's allocator is slow at; see
 /// docs/BENCHMARKS.md.
@@ -37,30 +38,31 @@ fn main() -> ExitCode {
     // As `Arguments::parse` does it, with the help that is complete.
     let parsed = Arguments::from_arg_matches(&arguments::command().get_matches());
     let verb = parsed.unwrap_or_else(|error| error.exit()).verb;
-    let format = verb.format();
-    run(verb).unwrap_or_else(|failure| failure.complain(format))
+    let look = verb.common().map(|common| (common.output, common.color));
+    let (format, color) = look.unwrap_or_default();
+    run(verb).unwrap_or_else(|failure| failure.complain(format, color))
 }
 
 impl Verb {
-    /// How results, and so errors, are printed.
-    fn format(&self) -> Format {
+    /// What it is told as all verbs on a store are.
+    fn common(&self) -> Option<&Common> {
         match self {
-            Self::Start(arguments) => arguments.common.output,
-            Self::Get(arguments) => arguments.common.output,
-            Self::List(arguments) => arguments.common.output,
-            Self::History(arguments) => arguments.common.output,
-            Self::Raise(arguments) => arguments.common.output,
-            Self::Suspend(arguments) => arguments.common.output,
-            Self::Resume(arguments) => arguments.common.output,
-            Self::Terminate(arguments) => arguments.common.output,
-            Self::Rewind(arguments) => arguments.common.output,
-            Self::Restart(arguments) => arguments.common.output,
-            Self::Purge(arguments) => arguments.common.output,
+            Self::Start(arguments) => Some(&arguments.common),
+            Self::Get(arguments) => Some(&arguments.common),
+            Self::List(arguments) => Some(&arguments.common),
+            Self::History(arguments) => Some(&arguments.common),
+            Self::Raise(arguments) => Some(&arguments.common),
+            Self::Suspend(arguments) => Some(&arguments.common),
+            Self::Resume(arguments) => Some(&arguments.common),
+            Self::Terminate(arguments) => Some(&arguments.common),
+            Self::Rewind(arguments) => Some(&arguments.common),
+            Self::Restart(arguments) => Some(&arguments.common),
+            Self::Purge(arguments) => Some(&arguments.common),
             Self::Audit { .. }
             | Self::Demo { .. }
             | Self::Bench(_)
             | Self::Man { .. }
-            | Self::Completions { .. } => Format::Table,
+            | Self::Completions { .. } => None,
         }
     }
 }
@@ -78,7 +80,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Rewind(arguments) => block_on(verbs::rewind(arguments)),
         Verb::Restart(arguments) => block_on(verbs::restart(arguments)),
         Verb::Purge(arguments) => block_on(verbs::purge(arguments)),
-        Verb::Audit { store, journal } => block_on(audit::run(store, journal)),
+        Verb::Audit { store, journal, quiet } => block_on(audit::run(store, journal, quiet)),
         Verb::Demo { store, interactive } => {
             block_on(async { demo::run(store, interactive).await.map_err(Failure::Demo) })
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::ValueEnum;
 use dauer::Timestamp;
 use dauer_proto::time::{MILLIS_MAX, MILLIS_MIN, from_millis, to_millis_ceil};
 
@@ -74,14 +75,63 @@ pub(crate) fn roughly(duration: Duration) -> String {
     }
 }
 
-/// A time and how far it is from now.
-pub(crate) fn show_due(at: Timestamp, now: Timestamp) -> String {
-    let far = if at > now {
-        format!("in {}", roughly(at.since(now)))
-    } else {
-        format!("{} ago", roughly(now.since(at)))
-    };
-    format!("{} ({far})", show(at))
+/// How times are printed for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimeStyle {
+    /// How far they are from now, like `5 min 3 s ago`.
+    Relative,
+    /// In UTC, like `2026-12-24T18:00:00Z`.
+    Iso,
+    /// In the time zone of this computer, like `2026-12-24 19:00:00+01:00`.
+    Local,
+}
+
+/// How times are printed, and what is now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dates {
+    pub(crate) style: TimeStyle,
+    pub(crate) now: Timestamp,
+}
+
+impl Dates {
+    /// A time.
+    pub(crate) fn show(self, at: Timestamp) -> String {
+        match self.style {
+            TimeStyle::Relative => self.far(at),
+            TimeStyle::Iso => show(at),
+            TimeStyle::Local => local(at),
+        }
+    }
+
+    /// A time and how far it is from now.
+    pub(crate) fn due(self, at: Timestamp) -> String {
+        let time = if self.style == TimeStyle::Local { local(at) } else { show(at) };
+        format!("{time} ({})", self.far(at))
+    }
+
+    /// So many characters have room for any time of this style that occurs.
+    pub(crate) fn width(self) -> usize {
+        match self.style {
+            TimeStyle::Relative => "in 999 d 23 h".len(),
+            TimeStyle::Iso => "2026-12-24T18:00:00.000Z".len(),
+            TimeStyle::Local => "2026-12-24 18:00:00+01:00".len(),
+        }
+    }
+
+    fn far(self, at: Timestamp) -> String {
+        match at > self.now {
+            true => format!("in {}", roughly(at.since(self.now))),
+            false => format!("{} ago", roughly(self.now.since(at))),
+        }
+    }
+}
+
+/// A time in the time zone of this computer, to the second; in UTC where it has no zone.
+fn local(at: Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(at.0) {
+        Ok(time) => time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
+        Err(_) => show(at),
+    }
 }
 
 #[cfg(test)]
@@ -119,8 +169,15 @@ mod tests {
     fn times_are_shown_in_utc_with_their_distance() {
         let at = Timestamp(1_700_000_000_123);
         assert_eq!(show(at), "2023-11-14T22:13:20.123Z");
-        assert_eq!(show_due(at, Timestamp(at.0 - 7_260_000)), "2023-11-14T22:13:20.123Z (in 2 h 1 min)");
-        assert_eq!(show_due(at, Timestamp(at.0 + 90_000)), "2023-11-14T22:13:20.123Z (1 min 30 s ago)");
+        let dates = |style, past: i64| Dates { style, now: Timestamp(at.0 + past) };
+        let iso = TimeStyle::Iso;
+        assert_eq!(dates(iso, -7_260_000).due(at), "2023-11-14T22:13:20.123Z (in 2 h 1 min)");
+        assert_eq!(dates(iso, 90_000).due(at), "2023-11-14T22:13:20.123Z (1 min 30 s ago)");
+        assert_eq!(dates(iso, 90_000).show(at), "2023-11-14T22:13:20.123Z");
+        let relative = TimeStyle::Relative;
+        assert_eq!(dates(relative, 90_000).show(at), "1 min 30 s ago");
+        assert_eq!(dates(relative, -7_260_000).show(at), "in 2 h 1 min");
+        assert_eq!(dates(relative, -7_260_000).due(at), "2023-11-14T22:13:20.123Z (in 2 h 1 min)");
         assert_eq!(parse_time(&show(at)), Ok(at));
     }
 }

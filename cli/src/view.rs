@@ -8,7 +8,7 @@ use dauer_proto::TaskFailureDetails;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::output::{Paint, embedded, plain, status_name};
+use crate::output::{Common, Format, embedded, plain, status_name};
 use crate::time::show;
 use crate::waiting::Waiting;
 
@@ -130,10 +130,10 @@ pub(crate) struct Detailed<'r> {
 pub(crate) fn write(
     out: &mut impl Write,
     (id, record): (&InstanceId, &Record),
-    input: Option<&str>,
-    waiting: Option<&Waiting>,
+    (input, waiting): (Option<&str>, Option<&Waiting>),
+    common: &Common,
 ) -> io::Result<()> {
-    let paint = Paint::stdout();
+    let (paint, dates) = (common.paint(), common.dates());
     let mut line = |label: &str, text: &str| writeln!(out, "{} {text}", paint.dim(&format!("{label:<14}")));
     line("id", &plain(id.as_str()))?;
     let version = record.queue.version.as_ref().map(|version| format!(" in version {version}"));
@@ -149,9 +149,13 @@ pub(crate) fn write(
         .into_iter()
         .chain([("updated", Some(times.updated)), ended]);
     for (label, at) in times {
-        at.map_or(Ok(()), |at| line(label, &show(at)))?;
+        at.map_or(Ok(()), |at| line(label, &dates.show(at)))?;
     }
     line("history", &format!("{} events, {} bytes", record.history_len, record.history_bytes))?;
+    if common.output == Format::Wide {
+        line("execution", &record.execution.to_string())?;
+        line("commits", &record.revision.0.to_string())?;
+    }
     if record.generation > 0 {
         line("run", &format!("{}, by continuing as new", record.generation + 1))?;
     }

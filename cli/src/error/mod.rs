@@ -18,7 +18,7 @@ use dauer_hub::{ClientError, with_causes};
 use dauer_proto::json::JsonError;
 use serde::Serialize;
 
-use crate::output::{Format, Paint, plain, status_name};
+use crate::output::{Color, Format, Paint, plain, status_name};
 pub(crate) use table::EXIT_CODES;
 
 /// Why a command did not do what it was asked.
@@ -166,7 +166,7 @@ impl Failure {
     }
 
     /// Tells it on stderr, and gives the exit code.
-    pub(crate) fn complain(&self, format: Format) -> ExitCode {
+    pub(crate) fn complain(&self, format: Format, color: Color) -> ExitCode {
         if self.is_unread() {
             return ExitCode::SUCCESS;
         }
@@ -175,11 +175,12 @@ impl Failure {
         let err = &mut io::stderr().lock();
         // Nothing is left to do when even stderr is gone.
         let _ = match format {
-            Format::Table => {
-                let paint = Paint::of(err.is_terminal());
+            Format::Table | Format::Wide | Format::Id => {
+                let paint = Paint::of(color, err.is_terminal());
                 writeln!(err, "{} {text}\n{} {}", paint.red("error:"), paint.dim("hint:"), kind.hint)
             }
-            Format::Json | Format::Jsonl => {
+            // A line of JSON is YAML too.
+            Format::Json | Format::Jsonl | Format::Yaml => {
                 let told = Told { code: kind.code, message: text, hint: kind.hint };
                 // Text only: it can always be written.
                 let line = serde_json::to_string(&Wrapped { error: told }).unwrap_or_default();

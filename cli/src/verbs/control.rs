@@ -1,6 +1,5 @@
 //! `dauer raise`, `suspend`, `resume` and `terminate`: what a living instance is told.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,7 +8,7 @@ use serde::Serialize;
 
 use super::{found, on_store};
 use crate::error::Failure;
-use crate::output::{Common, Format, Versioned, write_json};
+use crate::output::Common;
 use crate::payload;
 
 /// What `dauer raise` is told.
@@ -163,11 +162,7 @@ pub(crate) async fn terminate(arguments: Terminate) -> Result<ExitCode, Failure>
 pub(crate) async fn rewind(arguments: Rewind) -> Result<ExitCode, Failure> {
     let (common, id) = (&arguments.common, InstanceId::new(arguments.id)?);
     on_store(common, async |hub| Ok(hub.client().raw().rewind(&id, arguments.reason).await?)).await?;
-    let out = &mut io::stdout().lock();
-    match common.output {
-        Format::Table => writeln!(out, "{id} is rewound")?,
-        format => write_json(out, format, &Versioned::new(Rewound { rewound: id.as_str() }))?,
-    }
+    common.done(id.as_str(), &format!("{id} is rewound"), &Rewound { rewound: id.as_str() })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -187,10 +182,7 @@ async fn to_living(
         send(hub, &id).await
     })
     .await?;
-    let out = &mut io::stdout().lock();
-    match common.output {
-        Format::Table => writeln!(out, "{what} sent to {id}")?,
-        format => write_json(out, format, &Versioned::new(Sent { id: id.as_str(), sent: what }))?,
-    }
+    let sent = Sent { id: id.as_str(), sent: what };
+    common.done(id.as_str(), &format!("{what} sent to {id}"), &sent)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,18 +1,17 @@
 //! `dauer get`: one instance, and what it is waiting for.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{Hub, InstanceId};
+use dauer::{Hub, InstanceId, Record};
 use dauer_hub::ClientError;
 
-use super::{found, on_store};
+use super::{found, on_store, watch};
 use crate::error::Failure;
-use crate::output::{Common, Format, Versioned, embedded, write_json};
-use crate::time::now;
+use crate::output::{Common, Format, Versioned, embedded, plain, status_name, write_data};
 use crate::view::{self, Detailed, Instance};
-use crate::waiting::{past, waiting};
+use crate::waiting::{Waiting, past, waiting};
 
 /// How often to look again at an instance that began another run meanwhile: more than anyone is so unlucky.
 const LOOKS: u32 = 5;
@@ -24,42 +23,124 @@ pub(crate) struct Get {
     pub(crate) common: Common,
     /// Which instance.
     id: String,
+    /// Print it again whenever it changes, until it has ended: drawn anew on a terminal, elsewhere a line for each change.
+    #[arg(short = 'f', long)]
+    watch: bool,
 }
 
 /// The examples in the help.
 pub(crate) const GET_EXAMPLES: &str = "\
 Examples:
   dauer get order-7
+  dauer get order-7 --watch
   dauer get order-7 -o json --store sqlite:shop.db";
 
 /// Prints an instance.
 pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
     let id = InstanceId::new(arguments.id)?;
     on_store(&arguments.common, async |hub| {
-        let mut looks = 1;
-        loop {
-            match show(hub, &id, arguments.common.output).await {
-                Err(Failure::Client(ClientError::MovedOn(_))) if looks < LOOKS => looks += 1,
-                result => return result.map(|()| ExitCode::SUCCESS),
+        match arguments.watch {
+            true => watch(hub, &id, &arguments.common).await?,
+            false => {
+                let shown = look(hub, &id, &arguments.common).await?;
+                io::stdout().lock().write_all(&shown.text(&id, &arguments.common)?)?;
             }
         }
+        Ok(ExitCode::SUCCESS)
     })
     .await
 }
 
-async fn show(hub: &Hub, id: &InstanceId, format: Format) -> Result<(), Failure> {
+/// What is known of an instance.
+struct Seen {
+    record: Record,
+    input: Option<String>,
+    waiting: Option<Waiting>,
+}
+
+/// Looks at an instance, again if it began another run meanwhile.
+async fn look(hub: &Hub, id: &InstanceId, common: &Common) -> Result<Seen, Failure> {
+    let mut looks = 1;
+    loop {
+        match look_once(hub, id, common).await {
+            Err(Failure::Client(ClientError::MovedOn(_))) if looks < LOOKS => looks += 1,
+            result => return result,
+        }
+    }
+}
+
+async fn look_once(hub: &Hub, id: &InstanceId, common: &Common) -> Result<Seen, Failure> {
     let record = found(hub, id).await?;
     let mut past = past(hub, id, &record).await?;
     let input = past.started.take().and_then(|start| start.input);
-    let waiting = waiting(&**hub.manage(), (id, &record), past, now()).await?;
-    let out = &mut io::stdout().lock();
-    match format {
-        Format::Table => view::write(out, (id, &record), input.as_deref(), waiting.as_ref())?,
-        Format::Json | Format::Jsonl => {
-            let instance = Instance::new(id, &record);
-            let input = input.as_deref().and_then(embedded);
-            write_json(out, format, &Versioned::new(Detailed { instance, input, waiting_for: waiting }))?;
+    let waiting = waiting(&**hub.manage(), (id, &record), past, common.dates()).await?;
+    Ok(Seen { record, input, waiting })
+}
+
+impl Seen {
+    fn text(&self, id: &InstanceId, common: &Common) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let (input, waiting) = (self.input.as_deref(), self.waiting.as_ref());
+        match common.output {
+            Format::Table | Format::Wide => {
+                view::write(&mut out, (id, &self.record), (input, waiting), common)?;
+            }
+            Format::Id => writeln!(out, "{id}")?,
+            format => {
+                let instance = Instance::new(id, &self.record);
+                let detailed =
+                    Detailed { instance, input: input.and_then(embedded), waiting_for: waiting.cloned() };
+                write_data(&mut out, format, &Versioned::new(detailed))?;
+            }
         }
+        Ok(out)
     }
-    Ok(())
+
+    /// A change, where nothing is drawn: a line, or a part of a document.
+    fn change(&self, id: &InstanceId, common: &Common) -> io::Result<Vec<u8>> {
+        let format = watch::part_of(common.output);
+        let mut out = Vec::new();
+        match format {
+            Format::Table | Format::Wide => {
+                let (status, at) =
+                    (status_name(self.record.status), common.dates().show(self.record.times.updated));
+                let awaited = self.waiting.as_ref().map(|waiting| waiting.line.as_str());
+                let line = format!("{at}  {id}  {status:<10}  {}", awaited.unwrap_or_default());
+                writeln!(out, "{}", plain(line.trim_end()))?;
+            }
+            Format::Yaml => writeln!(out, "---")?,
+            _ => {}
+        }
+        if !format.is_for_people() {
+            out.extend(self.text(id, &Common { output: format, ..common.clone() })?);
+        }
+        Ok(out)
+    }
+
+    /// What makes it another than before: not how far a time is from now.
+    fn is_as(&self, before: &Self) -> bool {
+        let parts = |seen: &Self| seen.waiting.as_ref().map(|each| (each.open.clone(), each.workers));
+        self.record == before.record && parts(self) == parts(before)
+    }
+}
+
+/// Prints an instance again and again, until it has ended.
+async fn watch(hub: &Hub, id: &InstanceId, common: &Common) -> Result<(), Failure> {
+    let redraws = watch::redraws(common);
+    let mut before: Option<Seen> = None;
+    loop {
+        let seen = look(hub, id, common).await?;
+        if redraws {
+            watch::draw(&String::from_utf8_lossy(&seen.text(id, common)?))?;
+        } else if !before.as_ref().is_some_and(|before| seen.is_as(before)) {
+            let out = &mut io::stdout().lock();
+            out.write_all(&seen.change(id, common)?)?;
+            out.flush()?;
+        }
+        if seen.record.status.is_ended() {
+            return Ok(());
+        }
+        before = Some(seen);
+        tokio::time::sleep(watch::PAUSE).await;
+    }
 }

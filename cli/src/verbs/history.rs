@@ -1,6 +1,6 @@
 //! `dauer history`: what happened to an instance, event by event.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -12,7 +12,8 @@ use serde::Serialize;
 use super::{found, on_store};
 use crate::error::Failure;
 use crate::history::Table;
-use crate::output::{Common, Format};
+use crate::output::{Common, Format, write_yaml};
+use crate::progress::Progress;
 
 /// What `dauer history` is told.
 #[derive(Args)]
@@ -44,16 +45,24 @@ pub(crate) async fn history(arguments: History) -> Result<ExitCode, Failure> {
     let id = InstanceId::new(arguments.id)?;
     on_store(&arguments.common, async |hub| {
         let record = found(hub, &id).await?;
-        let mut printer = Printer::new(&id, &record, arguments.common.output)?;
+        let mut printer = Printer::new(&id, &record, &arguments.common)?;
+        let total = usize::try_from(record.history_len).unwrap_or(usize::MAX);
+        // On a terminal that shows the events themselves, nobody needs more to see how far it is.
+        let unseen = matches!(printer.form, Form::Document(..)) || !io::stdout().is_terminal();
+        let progress = Progress::new("reading", total, unseen && !arguments.common.quiet);
+        let mut read = 0;
         let mut reader = hub.client().raw().history_of(&id, &record);
         while let Some(batches) = reader.next().await? {
             for stored in batches {
                 let events = stored.batch.decode();
                 let events =
                     events.map_err(|error| Failure::History { id: id.clone(), source: error.into() })?;
+                progress.at(read);
+                read += events.len();
                 events.into_iter().try_for_each(|event| printer.event(event))?;
             }
         }
+        drop(progress);
         printer.end()?;
         Ok(ExitCode::SUCCESS)
     })
@@ -70,20 +79,22 @@ struct Printer<'a> {
 enum Form {
     Table(Table),
     Lines,
-    Document(HistoryDocument),
+    /// Held back until it is whole, to be written as this.
+    Document(HistoryDocument, Format),
 }
 
 impl<'a> Printer<'a> {
-    fn new(id: &'a InstanceId, record: &Record, format: Format) -> Result<Self, Failure> {
+    fn new(id: &'a InstanceId, record: &Record, common: &Common) -> Result<Self, Failure> {
         let mut out = BufWriter::new(io::stdout().lock());
         let (instance_id, execution_id) = (id.as_str(), record.execution.to_string());
-        let form = match format {
+        let form = match common.output {
             Format::Table => Form::Table(Table::default()),
-            Format::Json => Form::Document(HistoryDocument {
-                instance_id: instance_id.to_owned(),
-                execution_id,
-                events: Vec::new(),
-            }),
+            Format::Wide => Form::Table(Table::dated(common.dates())),
+            format @ (Format::Json | Format::Yaml) => {
+                let (instance_id, events) = (instance_id.to_owned(), Vec::new());
+                Form::Document(HistoryDocument { instance_id, execution_id, events }, format)
+            }
+            Format::Id => return Err(Failure::Usage("events have no ids of their own; use another -o")),
             Format::Jsonl => {
                 let head = Head { dauer_history: HISTORY_VERSION, instance_id, execution_id };
                 line(&mut out, &head)?;
@@ -96,7 +107,7 @@ impl<'a> Printer<'a> {
     fn event(&mut self, event: HistoryEvent) -> Result<(), Failure> {
         match &mut self.form {
             Form::Table(table) => table.row(&mut self.out, &event)?,
-            Form::Document(document) => document.events.push(event),
+            Form::Document(document, _) => document.events.push(event),
             Form::Lines => {
                 let value = event_to_value(&event);
                 let value = value.map_err(|source| Failure::Unwritable { id: self.id.clone(), source })?;
@@ -107,10 +118,13 @@ impl<'a> Printer<'a> {
     }
 
     fn end(mut self) -> Result<(), Failure> {
-        if let Form::Document(document) = &self.form {
+        if let Form::Document(document, format) = &self.form {
             let text = document.to_text();
             let text = text.map_err(|source| Failure::Unwritable { id: self.id.clone(), source })?;
-            self.out.write_all(text.as_bytes())?;
+            match format {
+                Format::Yaml => write_yaml(&mut self.out, &text)?,
+                _ => self.out.write_all(text.as_bytes())?,
+            }
         }
         Ok(self.out.flush()?)
     }

@@ -1,6 +1,6 @@
 //! What `start` and `restart` share: telling what was started, and waiting for the end.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use dauer_store::Created;
 use serde::Serialize;
 
 use crate::error::Failure;
-use crate::output::{Format, Versioned, plain, write_json};
+use crate::output::{Common, Format, Versioned, plain, write_data};
 use crate::time::parse_duration;
 use crate::view::{Instance, failure_of};
 use crate::waiting::workers;
@@ -51,15 +51,15 @@ pub(super) async fn follow(
     hub: &Hub,
     launched: Launched,
     wait: &Wait,
-    format: Format,
+    common: &Common,
 ) -> Result<ExitCode, Failure> {
     if wait.wait {
-        return end(hub, &launched, wait.timeout, format).await;
+        return end(hub, &launched, wait.timeout, common).await;
     }
     let out = &mut io::stdout().lock();
-    match format {
-        Format::Table => writeln!(out, "{}", launched.id)?,
-        Format::Json | Format::Jsonl => write_json(out, format, &Versioned::new(launched.shown()))?,
+    match common.output {
+        Format::Table | Format::Wide | Format::Id => writeln!(out, "{}", launched.id)?,
+        format => write_data(out, format, &Versioned::new(launched.shown()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -84,13 +84,12 @@ async fn end(
     hub: &Hub,
     launched: &Launched,
     timeout: Option<Duration>,
-    format: Format,
+    common: &Common,
 ) -> Result<ExitCode, Failure> {
     let id = &launched.id;
-    // Without stderr the wait is as good.
-    let _ = writeln!(io::stderr(), "started {id}");
+    common.note(&format!("started {id}"));
     if workers(&**hub.manage()).await? == Some(0) {
-        let _ = writeln!(io::stderr(), "note: no worker is connected to this store; it waits until one is");
+        common.note("note: no worker is connected to this store; it waits until one is");
     }
     // The run that this start began: under a living one's id, the end of that one is not meant. And what was new can only
     // be another's because that other start has taken its place.
@@ -103,25 +102,26 @@ async fn end(
     if record.start != launched.message {
         return Err(Failure::Moved(id.clone()));
     }
-    conclude(id, &record, format)
+    conclude(id, &record, common.output)
 }
 
 /// Prints how an instance ended: its output, or as an error why it has none.
 pub(super) fn conclude(id: &InstanceId, record: &Record, format: Format) -> Result<ExitCode, Failure> {
     let out = &mut io::stdout().lock();
     match format {
-        Format::Json | Format::Jsonl => {
-            write_json(out, format, &Versioned::new(Instance::new(id, record)))?;
+        Format::Json | Format::Jsonl | Format::Yaml => {
+            write_data(out, format, &Versioned::new(Instance::new(id, record)))?;
         }
+        Format::Id => writeln!(out, "{id}")?,
         // As it is, for whoever reads it by a program; a terminal must not be told anything by it.
-        Format::Table if record.status == Status::Completed => {
+        Format::Table | Format::Wide if record.status == Status::Completed => {
             let output = record.output.as_ref().map_or("null", |output| output.as_str());
             match io::stdout().is_terminal() {
                 true => writeln!(out, "{}", plain(output))?,
                 false => writeln!(out, "{output}")?,
             }
         }
-        Format::Table => {}
+        Format::Table | Format::Wide => {}
     }
     match record.status {
         Status::Completed => Ok(ExitCode::SUCCESS),

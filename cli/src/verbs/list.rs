@@ -9,11 +9,11 @@ use dauer_store::{Order, Query};
 
 use super::filter::Filter;
 use super::on_store;
+use super::rows::Rows;
+use super::watch::{self, Known};
 use crate::error::Failure;
-use crate::output::{Common, Format, JSON_VERSION, Paint, Versioned, plain, status_name};
-use crate::time::{now, roughly, show};
-use crate::view::Instance;
-use crate::waiting::{code_of, unbegun_since, workers};
+use crate::output::{Common, Format, plain};
+use crate::waiting::workers;
 
 /// Instances that the store is asked for at a time: few calls, and little memory for them.
 const PAGE_ROWS: usize = 500;
@@ -46,6 +46,9 @@ pub(crate) struct List {
     /// Go on behind the last page, by the cursor that it ended with, with the same options.
     #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     after: Option<String>,
+    /// Print them again whenever they change, until Ctrl-C: drawn anew on a terminal, elsewhere a row for each change.
+    #[arg(short = 'f', long, conflicts_with = "after")]
+    watch: bool,
 }
 
 /// The examples in the help.
@@ -53,33 +56,87 @@ pub(crate) const LIST_EXAMPLES: &str = "\
 Examples:
   dauer list --status failed --created-from -24h
   dauer list --stalled
+  dauer list --status running --watch
   dauer list --name checkout --tag zone=north --all -o jsonl";
 
 /// Prints the instances that match.
 pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
     on_store(&arguments.common, async |hub| {
-        let out = BufWriter::new(io::stdout().lock());
-        let mut printer = Printer {
-            out,
-            format: arguments.common.output,
-            paint: Paint::stdout(),
-            workers: None,
-            widths: None,
-            count: 0,
-        };
-        let limit = (!arguments.all).then(|| usize::try_from(arguments.limit).unwrap_or(usize::MAX));
-        let (stalled, entities) = (arguments.stalled, arguments.entities);
-        let order = if arguments.oldest_first { Order::OldestFirst } else { Order::NewestFirst };
-        let query = Query { stalled, entities, order, after: arguments.after, ..arguments.filter.query() };
-        printer.workers = match printer.format {
-            Format::Table => workers(&**hub.manage()).await?,
-            _ => None,
-        };
-        let next = pages(hub, query, (&arguments.filter, limit), |found| Ok(printer.page(found)?)).await?;
-        printer.end(next.as_deref())?;
+        match arguments.watch {
+            true => watch(hub, &arguments).await?,
+            false => once(hub, &arguments).await?,
+        }
         Ok(ExitCode::SUCCESS)
     })
     .await
+}
+
+impl List {
+    fn query(&self) -> Query {
+        let (stalled, entities) = (self.stalled, self.entities);
+        let order = if self.oldest_first { Order::OldestFirst } else { Order::NewestFirst };
+        Query { stalled, entities, order, after: self.after.clone(), ..self.filter.query() }
+    }
+
+    fn limit(&self) -> Option<usize> {
+        (!self.all).then(|| usize::try_from(self.limit).unwrap_or(usize::MAX))
+    }
+
+    /// Rows of what matches, with what people are told beside it.
+    async fn rows<W: Write>(&self, hub: &Hub, out: W) -> Result<Rows<W>, Failure> {
+        let workers = match self.common.output.is_for_people() {
+            true => workers(&**hub.manage()).await?,
+            false => None,
+        };
+        Ok(Rows::new(out, &self.common, workers))
+    }
+}
+
+async fn once(hub: &Hub, arguments: &List) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let mut rows = arguments.rows(hub, BufWriter::new(io::stdout().lock())).await?;
+    rows.begin()?;
+    let wanted = (&arguments.filter, arguments.limit());
+    let next = pages(hub, arguments.query(), wanted, |found| Ok(rows.page(found)?)).await?;
+    rows.end(next.as_deref())?;
+    // In a document the cursor is a field.
+    match (next, common.output) {
+        (_, Format::Json | Format::Yaml) => {}
+        (Some(next), _) => common.note(&format!("more: --after '{}', or --all", plain(&next))),
+        (None, Format::Table | Format::Wide) if rows.count == 0 => common.note("no instance matches"),
+        (None, _) => {}
+    }
+    Ok(())
+}
+
+/// Prints what matches again and again, until somebody ends it.
+async fn watch(hub: &Hub, arguments: &List) -> Result<(), Failure> {
+    let redraws = watch::redraws(&arguments.common);
+    let common = Common { output: watch::part_of(arguments.common.output), ..arguments.common.clone() };
+    let (mut known, mut head) = (Known::default(), None);
+    loop {
+        let mut found = Vec::new();
+        let each = |page: &[(InstanceId, Record)]| {
+            found.extend_from_slice(page);
+            Ok(())
+        };
+        pages(hub, arguments.query(), (&arguments.filter, arguments.limit()), each).await?;
+        if redraws {
+            let mut rows = arguments.rows(hub, Vec::new()).await?;
+            rows.page(&found)?;
+            watch::draw(&String::from_utf8_lossy(&rows.out))?;
+        } else {
+            let changed = known.changed(found);
+            // One table with one head, however long it gets.
+            let rows = match &mut head {
+                Some(rows) => rows,
+                None => head.insert(Rows::new(io::stdout(), &common, None)),
+            };
+            rows.page(&changed)?;
+            rows.out.flush()?;
+        }
+        tokio::time::sleep(watch::PAUSE).await;
+    }
 }
 
 /// Gives all matches to `each`, a page at a time, until there are `limit`. The cursor for the rest, if there is a rest.
@@ -109,103 +166,5 @@ pub(super) async fn pages(
             Some(next) if left > 0 && fits => query.after = Some(next),
             next => return Ok(next),
         }
-    }
-}
-
-/// Prints pages one after the other, in one form.
-struct Printer<W: Write> {
-    out: W,
-    format: Format,
-    paint: Paint,
-    /// How many are connected, where that is told.
-    workers: Option<usize>,
-    /// Of the columns, once the first page has told them.
-    widths: Option<[usize; 2]>,
-    count: usize,
-}
-
-impl<W: Write> Printer<W> {
-    fn page(&mut self, found: &[(InstanceId, Record)]) -> io::Result<()> {
-        if self.format == Format::Table && !found.is_empty() && self.widths.is_none() {
-            let longest = |column: fn(&(InstanceId, Record)) -> &str, head: &str| {
-                found.iter().map(|each| column(each).chars().count()).max().unwrap_or(0).max(head.len())
-            };
-            let widths =
-                [longest(|(id, _)| id.as_str(), "ID"), longest(|(_, record)| &record.queue.name, "NAME")];
-            self.widths = Some(widths);
-            let [id, name] = widths;
-            writeln!(
-                self.out,
-                "{:<id$}  {:<name$}  {:<10}  {:<24}  {:<24}  TROUBLE",
-                "ID", "NAME", "STATUS", "CREATED", "UPDATED"
-            )?;
-        }
-        found.iter().try_for_each(|(id, record)| self.row(id, record))
-    }
-
-    fn row(&mut self, id: &InstanceId, record: &Record) -> io::Result<()> {
-        let first = self.count == 0;
-        self.count += 1;
-        match self.format {
-            Format::Table => {
-                let [id_width, name_width] = self.widths.unwrap_or_default();
-                let status = format!("{:<10}", status_name(record.status));
-                let status = self.paint.status(record.status, record.trouble.is_some(), &status);
-                let line = format!(
-                    "{:<id_width$}  {:<name_width$}  {status}  {:<24}  {:<24}  {}",
-                    plain(id.as_str()),
-                    plain(&record.queue.name),
-                    show(record.times.created),
-                    show(record.times.updated),
-                    plain(&self.trouble(record)),
-                );
-                writeln!(self.out, "{}", line.trim_end())
-            }
-            Format::Json => {
-                let before = if first {
-                    format!("{{\"dauer\":{JSON_VERSION},\"instances\":[\n")
-                } else {
-                    ",\n".into()
-                };
-                write!(self.out, "{before}")?;
-                Ok(serde_json::to_writer(&mut self.out, &Instance::new(id, record))?)
-            }
-            Format::Jsonl => {
-                serde_json::to_writer(&mut self.out, &Versioned::new(Instance::new(id, record)))?;
-                writeln!(self.out)
-            }
-        }
-    }
-
-    /// Why it does not go on: its trouble, or that nobody has begun it.
-    fn trouble(&self, record: &Record) -> String {
-        if let Some(trouble) = record.trouble.as_deref() {
-            return format!("{:?}: {}", trouble.kind, trouble.reason);
-        }
-        let now = now();
-        let Some(since) = unbegun_since(record, now) else { return String::new() };
-        let nobody = if self.workers == Some(0) { "; none is connected" } else { "" };
-        let waited = roughly(now.since(since));
-        format!("waits for a worker that has {} since {waited}{nobody}", code_of(record))
-    }
-
-    /// What follows the last page.
-    fn end(mut self, next: Option<&str>) -> io::Result<()> {
-        if self.format == Format::Json {
-            if self.count == 0 {
-                write!(self.out, "{{\"dauer\":{JSON_VERSION},\"instances\":[")?;
-            }
-            let next = serde_json::to_string(&next)?;
-            writeln!(self.out, "\n],\"next\":{next}}}")?;
-        }
-        self.out.flush()?;
-        // In a document the cursor is a field. Elsewhere it is not data, and without stderr nobody misses it.
-        let _ = match (next, self.format) {
-            (_, Format::Json) => Ok(()),
-            (Some(next), _) => writeln!(io::stderr(), "more: --after '{}', or --all", plain(next)),
-            (None, Format::Table) if self.count == 0 => writeln!(io::stderr(), "no instance matches"),
-            (None, _) => Ok(()),
-        };
-        Ok(())
     }
 }

@@ -6,10 +6,11 @@ mod get;
 mod history;
 mod launch;
 mod list;
-mod progress;
 mod purge;
 mod restart;
+mod rows;
 mod start;
+mod watch;
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! `dauer purge`: ended instances, removed for good.
 
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::filter::Filter;
 use super::list::pages;
-use super::progress::Progress;
 use super::{found, on_store};
 use crate::error::Failure;
-use crate::output::{Common, Format, Versioned, write_json};
+use crate::output::{Common, Format, Versioned, write_data};
+use crate::progress::{Busy, Progress};
 use crate::time::{now, parse_duration};
 
 /// Instances that one write removes: others wait for the store meanwhile.
@@ -76,8 +76,12 @@ pub(crate) async fn purge(arguments: Purge) -> Result<ExitCode, Failure> {
             false => ended(hub, &arguments.ids).await?,
         };
         let dry_run = filtered && !arguments.yes;
-        let purged = if dry_run { 0 } else { remove(hub, &ids).await? };
-        tell(arguments.common.output, &Done { matching: ids.len(), purged, dry_run })?;
+        let gone = if dry_run { Vec::new() } else { remove(hub, &ids, &arguments.common).await? };
+        let done = Done { matching: ids.len(), purged: gone.len(), dry_run };
+        match arguments.common.output {
+            Format::Id => list(if dry_run { &ids } else { &gone })?,
+            _ => tell(&arguments.common, &done)?,
+        }
         Ok(ExitCode::SUCCESS)
     })
     .await
@@ -95,6 +99,7 @@ async fn matching(hub: &Hub, arguments: &Purge) -> Result<Vec<InstanceId>, Failu
     if query.statuses.is_empty() {
         query = Query { statuses: Reuse::default().replaceable, ..query };
     }
+    let _busy = Busy::new("looking for what is to be removed", !arguments.common.quiet);
     let mut ids = Vec::new();
     let each = |page: &[(InstanceId, Record)]| {
         ids.extend(page.iter().filter(|(_, record)| old(record)).map(|(id, _)| id.clone()));
@@ -119,33 +124,46 @@ async fn ended(hub: &Hub, given: &[String]) -> Result<Vec<InstanceId>, Failure> 
     Ok(ids)
 }
 
-async fn remove(hub: &Hub, ids: &[InstanceId]) -> Result<usize, Failure> {
-    let progress = Progress::new("purging", ids.len());
-    let mut purged = 0;
+/// Removes instances; those that it has removed.
+async fn remove(hub: &Hub, ids: &[InstanceId], common: &Common) -> Result<Vec<InstanceId>, Failure> {
+    let progress = Progress::new("purging", ids.len(), !common.quiet);
+    let mut gone = Vec::with_capacity(ids.len());
     for (batch, done) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
         progress.at(done);
-        purged += hub.manage().purge(dauer_store::Purge::Ids(batch.to_vec())).await?.count;
+        let count = hub.manage().purge(dauer_store::Purge::Ids(batch.to_vec())).await?.count;
+        if count == batch.len() {
+            gone.extend_from_slice(batch);
+            continue;
+        }
+        // Started again or removed by another meanwhile: which, only a look tells.
+        let left = hub.manage().get(batch.to_vec()).await?;
+        let absent = batch.iter().zip(left).filter(|(_, found)| found.is_none()).map(|(id, _)| id.clone());
+        gone.extend(absent.take(count));
     }
-    Ok(purged)
+    Ok(gone)
 }
 
-fn tell(format: Format, done: &Done) -> io::Result<()> {
+fn list(ids: &[InstanceId]) -> io::Result<()> {
+    let out = &mut BufWriter::new(io::stdout().lock());
+    ids.iter().try_for_each(|id| writeln!(out, "{id}"))?;
+    out.flush()
+}
+
+fn tell(common: &Common, done: &Done) -> io::Result<()> {
     let out = &mut io::stdout().lock();
     let count = |count: usize| format!("{count} instance{}", if count == 1 { "" } else { "s" });
-    match format {
-        Format::Table if done.dry_run => {
-            writeln!(out, "would purge {}", count(done.matching))?;
-            // It is no data, and without stderr nothing is lost.
-            let _ = writeln!(io::stderr(), "nothing was removed: give --yes to remove them for good");
-            Ok(())
-        }
-        Format::Table if done.purged < done.matching => {
-            writeln!(out, "purged {} of {}", done.purged, count(done.matching))?;
-            let why = "the others were started again or removed meanwhile, or have messages to send";
-            let _ = writeln!(io::stderr(), "note: {why}");
-            Ok(())
-        }
-        Format::Table => writeln!(out, "purged {}", count(done.purged)),
-        format => write_json(out, format, &Versioned::new(done)),
+    if !common.output.is_for_people() {
+        return write_data(out, common.output, &Versioned::new(done));
     }
+    if done.dry_run {
+        writeln!(out, "would purge {}", count(done.matching))?;
+        common.note("nothing was removed: give --yes to remove them for good");
+    } else if done.purged < done.matching {
+        writeln!(out, "purged {} of {}", done.purged, count(done.matching))?;
+        let why = "the others were started again or removed meanwhile, or have messages to send";
+        common.note(&format!("note: {why}"));
+    } else if !common.quiet {
+        writeln!(out, "purged {}", count(done.purged))?;
+    }
+    Ok(())
 }

@@ -44,7 +44,7 @@ pub(crate) async fn restart(arguments: Restart) -> Result<ExitCode, Failure> {
     on_store(&arguments.common, async |hub| {
         let created = hub.client().raw().restart(&id, other.clone(), key).await?;
         let launched = Launched::new(other.unwrap_or(id), key, created);
-        follow(hub, launched, &arguments.wait, arguments.common.output).await
+        follow(hub, launched, &arguments.wait, &arguments.common).await
     })
     .await
 }

@@ -1,6 +1,5 @@
 //! `dauer start`: an orchestration, from now on or later.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -88,10 +87,10 @@ pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
         scheduled: arguments.at,
         ..StartRequest::new(id.clone(), arguments.name)
     };
-    let hub = open(&url_of(&arguments.common.store))?;
+    let hub = open(&arguments.common)?;
     let result = Box::pin(async {
         let created = hub.client().raw().start_requested(request, reuse, key).await?;
-        follow(&hub, Launched::new(id, key, created), &arguments.wait, arguments.common.output).await
+        follow(&hub, Launched::new(id, key, created), &arguments.wait, &arguments.common).await
     })
     .await;
     hub.close().await;
@@ -99,15 +98,15 @@ pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
 }
 
 /// Opens a store, and says so when it is new: it may be a wrong name.
-fn open(url: &str) -> Result<Hub, Failure> {
+fn open(common: &Common) -> Result<Hub, Failure> {
+    let url = &url_of(&common.store);
     match dauer::open_existing(url) {
         Err(OpenError::Missing { .. }) if url == "memory:" => {
             Err(Failure::Usage("what is started in memory: is gone at once; give sqlite:FILE"))
         }
         Err(OpenError::Missing { .. }) => {
             let hub = dauer::open(url)?;
-            // Without stderr it is as new.
-            let _ = writeln!(io::stderr(), "note: there was no store {url}; it is new");
+            common.note(&format!("note: there was no store {url}; it is new"));
             Ok(hub)
         }
         opened => Ok(opened?),

@@ -11,7 +11,7 @@ use dauer_store::Manage;
 use serde::{Serialize, Serializer};
 
 use crate::output::status_name;
-use crate::time::{show, show_due};
+use crate::time::{Dates, show};
 use around::{Around, Turn, around};
 pub(crate) use past::{Past, past};
 
@@ -19,7 +19,7 @@ pub(crate) use past::{Past, past};
 const NAMES_SHOWN: usize = 5;
 
 /// What an instance is waiting for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Waiting {
     /// The answer, in one line.
     pub(crate) line: String,
@@ -69,7 +69,7 @@ struct Situation<'a> {
     failed: Option<(String, u32)>,
     raised: Vec<String>,
     around: Around,
-    now: Timestamp,
+    dates: Dates,
 }
 
 /// The answer for a living instance; `None` for one that has ended.
@@ -77,7 +77,7 @@ pub(crate) async fn waiting(
     hub: &dyn Manage,
     (id, record): (&InstanceId, &Record),
     past: Past,
-    now: Timestamp,
+    dates: Dates,
 ) -> Result<Option<Waiting>, Refused> {
     if record.status.is_ended() {
         return Ok(None);
@@ -98,7 +98,7 @@ pub(crate) async fn waiting(
     }
     children(hub, &mut open).await?;
     let Past { failed, raised, .. } = past;
-    let situation = Situation { id, record, open, failed, raised, around, now };
+    let situation = Situation { id, record, open, failed, raised, around, dates };
     let workers = if situation.needs_worker() { situation.around.workers() } else { None };
     let line = situation.line(workers);
     Ok(Some(Waiting { line, open: situation.open, workers }))
@@ -142,20 +142,20 @@ impl Situation<'_> {
     fn needs_worker(&self) -> bool {
         let runnable = |open: &Open| match open {
             Open::Activity { .. } => true,
-            Open::Timer { due } => *due <= self.now,
+            Open::Timer { due } => *due <= self.dates.now,
             Open::Child { .. } | Open::Entity { .. } => false,
         };
         match self.record.status {
-            Status::Pending => unbegun_since(self.record, self.now).is_some(),
+            Status::Pending => unbegun_since(self.record, self.dates.now).is_some(),
             Status::Running => self.open.iter().any(runnable) || matches!(self.around.turn(), Turn::Waits(_)),
             _ => false,
         }
     }
 
     fn line(&self, workers: Option<usize>) -> String {
-        let (id, now) = (self.id, self.now);
+        let (id, dates) = (self.id, self.dates);
         if let Some(trouble) = &self.record.trouble {
-            let (kind, attempts, since) = (trouble.kind, trouble.attempts, show_due(trouble.since, now));
+            let (kind, attempts, since) = (trouble.kind, trouble.attempts, dates.due(trouble.since));
             let reason = &trouble.reason;
             return format!("nothing, it is stalled ({kind:?}, attempt {attempts}, {since}): {reason}");
         }
@@ -169,12 +169,12 @@ impl Situation<'_> {
             (Status::Pending | Status::Running, Turn::Runs(host)) => {
                 format!("its turn, which worker '{host}' has")
             }
-            (Status::Pending, _) => match unbegun_since(self.record, now) {
+            (Status::Pending, _) => match unbegun_since(self.record, dates.now) {
                 Some(since) => self.code(since, workers),
                 // Held back by nothing but time.
                 None => {
-                    let at = self.record.times.scheduled.unwrap_or(now);
-                    format!("its scheduled start, {}", show_due(at, now))
+                    let at = self.record.times.scheduled.unwrap_or(dates.now);
+                    format!("its scheduled start, {}", dates.due(at))
                 }
             },
             (Status::Running, Turn::Waits(since)) => self.code(since, workers),
@@ -195,7 +195,7 @@ impl Situation<'_> {
             Some(1) => "; 1 is connected and has not taken it".to_owned(),
             Some(count) => format!("; {count} are connected and none has taken it"),
         };
-        format!("a worker that has {}, since {}{there}", code_of(self.record), show_due(since, self.now))
+        format!("a worker that has {}, since {}{there}", code_of(self.record), self.dates.due(since))
     }
 
     /// What is open, as a part of a sentence.
@@ -230,7 +230,7 @@ impl Situation<'_> {
         // Whoever waits for nothing or for time may also wait for an event, which leaves no trace until it comes.
         let events = parts.is_empty();
         if let Some(first) = timers.iter().min() {
-            let due = show_due(*first, self.now);
+            let due = self.dates.due(*first);
             let after = self.failed.as_ref().map(|(name, count)| match count {
                 1 => format!(" after activity '{name}' failed"),
                 count => format!(" after activity '{name}' failed {count} times"),
@@ -300,6 +300,7 @@ mod tests {
     use dauer_core::model::{Kind, QueueKey};
 
     use super::*;
+    use crate::time::TimeStyle;
 
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
     const EVENT: &str = "an event (which one, a history does not tell)";
@@ -314,7 +315,7 @@ mod tests {
             failed: failed.map(|(name, count)| (name.to_owned(), count)),
             raised: raised.iter().map(|name| (*name).to_owned()).collect(),
             around: Around::default(),
-            now: NOW,
+            dates: Dates { style: TimeStyle::Iso, now: NOW },
         };
         situation.list()
     }

@@ -137,7 +137,7 @@ fn options_that_make_no_sense_are_refused_with_what_does() {
         (&["list", "--status", "sleeping"], "[possible values: pending, running, suspended, completed"),
         (&["list", "--created-from", "tomorrow"], "use a time like 2026-12-24T18:00:00Z"),
         (&["list", "--tag", "zone"], "use KEY=VALUE"),
-        (&["list", "-o", "yaml"], "[possible values: table, json, jsonl]"),
+        (&["list", "-o", "xml"], "[possible values: table, wide, json, jsonl, yaml, id]"),
         (&["lst"], "a similar subcommand exists: 'list'"),
         (&["start"], "<NAME>"),
         (&["start", ""], "orchestration name is empty"),

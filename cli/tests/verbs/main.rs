@@ -6,6 +6,7 @@ mod bad_input;
 mod get;
 mod help;
 mod list;
+mod output;
 mod purge;
 mod restart;
 mod send;
@@ -13,4 +14,5 @@ mod start;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod watch;
 mod world;

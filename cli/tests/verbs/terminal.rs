@@ -66,5 +66,39 @@ fn a_purge_shows_how_far_it_is() {
     let folder = filled("bar");
     let text = on_terminal(&["purge", "--older-than", "0s", "--yes"], &folder, &[]);
     let bar = "\rpurging [..............................] 0 of 3\r\x1b[K";
-    assert!(text.starts_with(bar) && text.ends_with("purged 3 instances\r\n"), "{text:?}");
+    assert!(text.starts_with("\rlooking for what is to be removed: 0 s\x1b[K"), "{text:?}");
+    assert!(text.ends_with(&format!("\r\x1b[K{bar}purged 3 instances\r\n")), "{text:?}");
+    let quiet = filled("bar-quiet");
+    assert_eq!(on_terminal(&["purge", "--older-than", "0s", "--yes", "-q"], &quiet, &[]), "");
+}
+
+#[test]
+fn a_history_and_an_audit_show_how_far_they_are() {
+    let folder = filled("bars");
+    let events = crate::world::record(&folder, "done").unwrap().history_len;
+    let text = on_terminal(&["history", "done", "-o", "json"], &folder, &[]);
+    let bar = format!("\rreading [..............................] 0 of {events}");
+    assert!(text.starts_with(&bar) && text.contains("\r\x1b[K{\r\n  \"dauer_history\": 1"), "{text:?}");
+    // The events themselves are seen to come.
+    let text = on_terminal(&["history", "done"], &folder, &[]);
+    assert!(!text.contains('\x1b') && text.lines().count() == usize::try_from(events).unwrap(), "{text:?}");
+    let text = on_terminal(&["audit", "dauer.db"], &folder, &[]);
+    assert!(
+        text.starts_with("\rreading the store: 0 s\x1b[K") && text.contains("\rchecking: 0 s"),
+        "{text:?}"
+    );
+    let text = on_terminal(&["audit", "dauer.db", "-q"], &folder, &[]);
+    assert!(!text.contains('\x1b') && text.contains("clean"), "{text:?}");
+}
+
+#[test]
+fn times_are_relative_and_pictures_are_drawn_anew() {
+    let folder = filled("drawn");
+    let text = on_terminal(&["list", "--name", "hello"], &folder, &[("NO_COLOR", "1")]);
+    assert!(text.contains(" ago  ") && !text.contains('Z'), "{text:?}");
+    let text = on_terminal(&["list", "--name", "hello", "--time", "iso"], &folder, &[]);
+    assert!(!text.contains(" ago"), "{text:?}");
+    let text = on_terminal(&["get", "done", "--watch"], &folder, &[("NO_COLOR", "1")]);
+    assert!(text.starts_with("\x1b[Hid             done\x1b[K\r\nname  "), "{text:?}");
+    assert!(text.ends_with("\x1b[K\r\n\x1b[J") && text.contains("nothing, it is completed"), "{text:?}");
 }

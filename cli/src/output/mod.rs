@@ -1,12 +1,17 @@
-//! How results are shown: a table for people, JSON for programs. Colours only on a terminal.
+//! How results are shown: a table for people, JSON or YAML for programs, ids for pipes.
 
-use std::env;
-use std::io::{self, IsTerminal as _};
+mod paint;
+mod yaml;
+
+use std::io::{self, IsTerminal as _, Write};
 
 use clap::{Args, ValueEnum};
 use dauer::Status;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use crate::time::{Dates, TimeStyle, now};
+pub(crate) use paint::{Color, Paint};
 
 /// The version of the JSON that the command prints: it changes when a field is renamed, removed or gets another meaning.
 pub(crate) const JSON_VERSION: u32 = 1;
@@ -20,59 +25,76 @@ pub(crate) struct Common {
     /// The store: `sqlite:FILE`, or just the path of the file.
     #[arg(long, value_name = "URL", env = "DAUER_STORE", default_value = STORE)]
     pub(crate) store: String,
-    /// How to print the result: for people, as one JSON document, or as JSON a line.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    /// How to print the result.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, help_heading = HEADING)]
     pub(crate) output: Format,
+    /// How to print times for people. Without it: relative on a terminal, iso elsewhere.
+    #[arg(long, value_name = "STYLE", value_enum, help_heading = HEADING)]
+    pub(crate) time: Option<TimeStyle>,
+    /// When to use colours.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = HEADING)]
+    pub(crate) color: Color,
+    /// Print only data and errors: no notes, no progress, no word that something was done.
+    #[arg(short, long, help_heading = HEADING)]
+    pub(crate) quiet: bool,
 }
 
+/// Where the help lists what is the same for all verbs.
+const HEADING: &str = "Output";
+
 /// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
+    #[default]
     Table,
+    /// For people, with more columns.
+    Wide,
     /// One JSON document.
     Json,
     /// One JSON object a line.
     Jsonl,
+    /// One YAML document, with the fields of the JSON.
+    Yaml,
+    /// Only ids, one a line.
+    Id,
 }
 
-/// Colours, or none.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Paint(bool);
+impl Format {
+    /// Whether people read it.
+    pub(crate) fn is_for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
 
-impl Paint {
-    /// For a stream that is a terminal, or is not. NO_COLOR, if it is set to anything, forbids colours; CLICOLOR_FORCE,
-    /// unless it is 0, asks for them everywhere.
-    pub(crate) fn of(terminal: bool) -> Self {
-        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-        let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
-        Self((terminal || forced) && set("NO_COLOR").is_none())
+impl Common {
+    /// The colours of stdout.
+    pub(crate) fn paint(&self) -> Paint {
+        Paint::of(self.color, io::stdout().is_terminal())
     }
 
-    pub(crate) fn stdout() -> Self {
-        Self::of(io::stdout().is_terminal())
+    /// How times are printed for people, now.
+    pub(crate) fn dates(&self) -> Dates {
+        let usual = if io::stdout().is_terminal() { TimeStyle::Relative } else { TimeStyle::Iso };
+        Dates { style: self.time.unwrap_or(usual), now: now() }
     }
 
-    fn with(self, code: u8, text: &str) -> String {
-        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    /// Tells something on stderr that is no data.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            // It is no data: without stderr nothing is lost.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
     }
 
-    pub(crate) fn red(self, text: &str) -> String {
-        self.with(31, text)
-    }
-
-    pub(crate) fn dim(self, text: &str) -> String {
-        self.with(2, text)
-    }
-
-    /// A text in the colour of a status: green is done, red is failed, yellow needs somebody.
-    pub(crate) fn status(self, status: Status, stalled: bool, text: &str) -> String {
-        match status {
-            Status::Completed => self.with(32, text),
-            Status::Failed => self.with(31, text),
-            Status::Suspended | Status::Terminated | Status::Canceled => self.with(33, text),
-            Status::Pending | Status::Running if stalled => self.with(33, text),
-            Status::Pending | Status::Running => text.to_owned(),
+    /// Prints that something was done to an instance.
+    pub(crate) fn done(&self, id: &str, sentence: &str, data: &impl Serialize) -> io::Result<()> {
+        let out = &mut io::stdout().lock();
+        match self.output {
+            Format::Table | Format::Wide if self.quiet => Ok(()),
+            Format::Table | Format::Wide => writeln!(out, "{}", plain(sentence)),
+            Format::Id => writeln!(out, "{}", plain(id)),
+            format => write_data(out, format, &Versioned::new(data)),
         }
     }
 }
@@ -117,13 +139,26 @@ impl<T: Serialize> Versioned<T> {
     }
 }
 
-/// Writes a value as JSON: over several lines, or as one.
-pub(crate) fn write_json(out: &mut impl io::Write, format: Format, value: &impl Serialize) -> io::Result<()> {
+/// Writes a value for programs: as JSON over several lines or as one, or as YAML.
+pub(crate) fn write_data(out: &mut impl Write, format: Format, value: &impl Serialize) -> io::Result<()> {
     match format {
         Format::Jsonl => serde_json::to_writer(&mut *out, value)?,
-        Format::Json | Format::Table => serde_json::to_writer_pretty(&mut *out, value)?,
+        Format::Yaml => return write!(out, "{}", yaml::document(&serde_json::to_string(value)?)?),
+        Format::Json | Format::Table | Format::Wide | Format::Id => {
+            serde_json::to_writer_pretty(&mut *out, value)?;
+        }
     }
     writeln!(out)
+}
+
+/// Writes JSON as YAML.
+pub(crate) fn write_yaml(out: &mut impl Write, json: &str) -> io::Result<()> {
+    write!(out, "{}", yaml::document(json)?)
+}
+
+/// Writes a value as one element of a list in YAML.
+pub(crate) fn write_yaml_element(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    write!(out, "{}", yaml::element(&serde_json::to_string(value)?)?)
 }
 
 /// A payload inside JSON: as it is if it is JSON, and as a text if it is not.
@@ -177,13 +212,5 @@ mod tests {
     #[test]
     fn no_text_reaches_the_terminal_as_a_command() {
         assert_eq!(plain("a\x1b[2Jb\nc\u{9b}d"), "a\\u{1b}[2Jb\\nc\\u{9b}d");
-    }
-
-    #[test]
-    fn colours_are_only_for_terminals() {
-        assert_eq!(Paint(true).red("x"), "\x1b[31mx\x1b[0m");
-        assert_eq!(Paint(false).red("x"), "x");
-        assert_eq!(Paint::of(false).status(Status::Failed, false, "failed"), "failed");
-        assert_eq!(Paint(true).status(Status::Running, true, "running"), "\x1b[33mrunning\x1b[0m");
     }
 }
