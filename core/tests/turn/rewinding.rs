@@ -1,8 +1,8 @@
 //! Rewind (behaviour 54): what failed is done again, what succeeded is not, and children come along.
 
 use dauer_core::model::{Class, Fate, Hold, Status};
-use dauer_proto::EventType;
 use dauer_proto::failure::failure;
+use dauer_proto::{EventType, ScheduleTaskAction};
 
 use crate::support::make::*;
 use crate::support::{Run, Step, assert_text};
@@ -259,6 +259,30 @@ fn a_child_that_runs_is_adopted_by_the_new_run() {
     parent.deliver(answer).turn([]).is("OrchestratorStarted @1000
          SubOrchestrationInstanceCompleted 1(shipped)
          = Running");
+}
+
+#[test]
+fn a_rewind_that_comes_twice_counts_once() {
+    let (mut parent, mut child) = family(|child| {
+        child.turn([task(0, "pack")]);
+        None
+    });
+    let sent = parent.rewind("").unwrap().sent().remove(0);
+    child.deliver(sent.clone()).turn([]).is("dropped Obeyed\n= Running");
+    child.deliver(sent).turn([]).is("dropped Repeat\n= Running");
+}
+
+#[test]
+fn an_activity_is_asked_for_again_in_its_version() {
+    for (version, expected) in [(Some("2"), Some("2")), (Some(""), None), (None, None)] {
+        let version = version.map(str::to_owned);
+        let action = ScheduleTaskAction { name: "ship".into(), version, ..Default::default() };
+        let mut run = Run::running([task_with(0, action)]);
+        run.fail_task(0, failure("Down", "")).turn([failed(1, failure("Down", ""))]);
+        let step = run.rewind("").unwrap();
+        let queues = step.checkpoint.tasks.iter().map(|task| task.queue.version.as_deref());
+        assert_eq!(queues.collect::<Vec<_>>(), [expected]);
+    }
 }
 
 #[test]
