@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, params};
 
 use dauer_store::{
-    Checkpoint, Epoch, ExecutionId, Fence, Hold, InstanceId, MessageId, QueueKey, Record, Revision, Times,
-    Timestamp,
+    Checkpoint, Epoch, ExecutionId, Fence, Hold, InstanceId, MessageId, QueueKey, Record, Revision, Status,
+    Times, Timestamp,
 };
 
 use super::inbox::Waiting;
 use super::task::HeldTask;
 use super::{Scope, View, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, digest, execution, instance_id, kind_of, read_base, read_details, status_of};
+use crate::wire::{
+    LastCommit, digest, execution, hold_code, instance_id, kind_of, read_base, read_details, status_of,
+};
 
 /// How firmly a session holds an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub(super) struct Held {
     pub(super) grip: Grip,
 }
 
-/// The columns that indexes are made of: only what differs from the file is written, because SQLite maintains the
+/// The columns of which only what differs from the file is written. Most of them are in indexes, and SQLite maintains the
 /// index of every column that a statement names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Placement {
@@ -44,6 +46,37 @@ pub(super) struct Placement {
     pub(super) queue: i64,
     pub(super) created: Timestamp,
     pub(super) completed: Option<Timestamp>,
+    pub(super) standing: Standing,
+}
+
+/// The columns that most turns leave as they are: not bound then, which costs more than writing them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) epoch: Epoch,
+    pub(super) not_before: Timestamp,
+    pub(super) execution: ExecutionId,
+    pub(super) generation: u32,
+    pub(super) status: Status,
+    pub(super) hold: u32,
+    pub(super) stalled: bool,
+    pub(super) attempts: u32,
+    pub(super) remembered: i64,
+}
+
+impl Standing {
+    fn of(record: &Record, (epoch, not_before, remembered): (Epoch, Timestamp, i64)) -> Self {
+        Self {
+            epoch,
+            not_before,
+            execution: record.execution,
+            generation: record.generation,
+            status: record.status,
+            hold: hold_code(&record.hold),
+            stalled: record.trouble.is_some(),
+            attempts: record.attempts,
+            remembered,
+        }
+    }
 }
 
 /// An instance without its history.
@@ -111,6 +144,8 @@ impl Instance {
             _ => Grip::Claimed,
         };
         let last = row.get_ref(8)?.as_blob_or_null().unwrap_or_default();
+        let (epoch, not_before, remembered) =
+            (Epoch(unsigned(row.get(2)?)), Timestamp(row.get(6)?), row.get(7)?);
         let stored = Placement {
             holder: holder.map(|session| Held { session, grip }),
             ready_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
@@ -119,15 +154,16 @@ impl Instance {
             queue: row.get(11)?,
             created: record.times.created,
             completed: record.times.completed,
+            standing: Standing::of(&record, (epoch, not_before, remembered)),
         };
         let mut instance = Self {
             key: row.get(0)?,
             id: instance_id(row.get_ref(1)?.as_str().unwrap_or_default())?,
-            epoch: Epoch(unsigned(row.get(2)?)),
+            epoch,
             holder: stored.holder,
             ready_at: stored.ready_at,
-            not_before: Timestamp(row.get(6)?),
-            remembered: row.get(7)?,
+            not_before,
+            remembered,
             last: last.map(|last| LastCommit::read(last, record.execution, record.revision)).transpose()?,
             place: stored.place,
             offered: stored.offered,
@@ -154,6 +190,7 @@ impl Instance {
             queue,
             created: record.times.created,
             completed: record.times.completed,
+            standing: Standing::of(&record, (epoch, Timestamp::default(), 0)),
         };
         Box::new(Self {
             key: 0,
@@ -186,6 +223,7 @@ impl Instance {
             queue: self.queue,
             created: self.record.times.created,
             completed: self.record.times.completed,
+            standing: Standing::of(&self.record, (self.epoch, self.not_before, self.remembered)),
         }
     }
 

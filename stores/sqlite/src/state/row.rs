@@ -4,34 +4,52 @@ use rusqlite::params;
 
 use dauer_store::{Hint, Item, Record};
 
-use super::instance::{Grip, Held, Instance, Placement};
+use super::instance::{Grip, Held, Instance, Placement, Standing};
 use super::{Scope, signed};
 use crate::fail::Outcome;
 use crate::wire::{hold_code, same_base, same_details, status_code, write_base, write_details, write_item};
 
-/// What a turn always changes; the rest of the columns is added where it has changed. Numbered so that the last is
-/// always there, and the same values can be bound to all of them.
+/// What a turn always changes; the rest of the columns is added where it has changed. Numbered so that each statement has
+/// the values of the one before and more: the same list is bound to all of them, as far as it is wanted.
 macro_rules! update_turn {
-    ($more:literal) => {
+    ($($more:literal),*) => {
         concat!(
-            "UPDATE instances SET epoch = ?1, not_before = ?2, execution = ?3, generation = ?4, revision = ?5,
-                status = ?6, hold = ?7, stalled = ?8, attempts = ?9, updated = ?10, history_len = ?11,
-                history_bytes = ?12, remembered = ?13, last = ?14, taken = ?25",
-            $more,
-            " WHERE key = ?24"
+            "UPDATE instances SET revision = ?1, updated = ?2, history_len = ?3, history_bytes = ?4, last = ?5,
+                taken = ?6",
+            $($more,)*
+            " WHERE key = ?7"
         )
     };
 }
 
-/// By how much has changed beyond: nothing; the grip; who holds it and where claims look for it; the run.
-const UPDATE_TURN: [&str; 4] = [
-    update_turn!(""),
-    update_turn!(", grip = ?15, ready_at = ?16"),
-    update_turn!(", grip = ?15, ready_at = ?16, holder = ?17, place = ?18, offered = ?19"),
-    update_turn!(
-        ", grip = ?15, ready_at = ?16, holder = ?17, place = ?18, offered = ?19, queue = ?20, created = ?21,
-            completed = ?22, base = ?23"
-    ),
+macro_rules! update_standing {
+    ($($more:literal),*) => {
+        update_turn!(
+            ", epoch = ?8, not_before = ?9, execution = ?10, generation = ?11, status = ?12, hold = ?13, stalled = ?14,
+                attempts = ?15, remembered = ?16"
+            $(, $more)*
+        )
+    };
+}
+
+macro_rules! update_hold {
+    ($($more:literal),*) => {
+        update_standing!(
+            ", grip = ?17, ready_at = ?18, holder = ?19, place = ?20, offered = ?21"
+            $(, $more)*
+        )
+    };
+}
+
+/// By how much has changed beyond: nothing; what stands; the grip; who holds it and where claims look for it; that it has
+/// ended; the run. Each with how many values it takes.
+const UPDATE_TURN: [(&str, usize); 6] = [
+    (update_turn!(), 7),
+    (update_standing!(), 16),
+    (update_standing!(", grip = ?17, ready_at = ?18"), 18),
+    (update_hold!(), 21),
+    (update_hold!(", completed = ?22"), 22),
+    (update_hold!(", completed = ?22, queue = ?23, created = ?24, base = ?25"), 25),
 ];
 
 impl Scope<'_, '_> {
@@ -134,7 +152,9 @@ impl Scope<'_, '_> {
             )?;
         }
         let Placement { holder, ready_at, place, offered, .. } = now;
-        instance.stored = Placement { holder, ready_at, place, offered, ..stored };
+        let Standing { epoch, not_before, .. } = now.standing;
+        let standing = Standing { epoch, not_before, ..stored.standing };
+        instance.stored = Placement { holder, ready_at, place, offered, standing, ..stored };
         Ok(())
     }
 
@@ -143,46 +163,49 @@ impl Scope<'_, '_> {
         self.settle(instance)?;
         let (holder, grip) = held_columns(instance);
         let (now, stored, record) = (instance.placement(), instance.stored, &instance.record);
-        let run = |p: &Placement| (p.queue, p.created, p.completed);
+        let run = |p: &Placement| (p.queue, p.created);
         let hold = |p: &Placement| (p.holder.map(|held| held.session), p.place, p.offered);
         let level = if run(&now) != run(&stored) || instance.base_changed {
-            3
+            5
+        } else if now.completed != stored.completed {
+            4
         } else if hold(&now) != hold(&stored) {
+            3
+        } else if (now.holder, now.ready_at) != (stored.holder, stored.ready_at) {
             2
         } else {
-            usize::from((now.holder, now.ready_at) != (stored.holder, stored.ready_at))
+            usize::from(now.standing != stored.standing)
         };
-        let base = if level == 3 { write_base(record) } else { Vec::new() };
-        self.run(
-            UPDATE_TURN[level],
-            params![
-                signed(instance.epoch.0),
-                instance.not_before.0,
-                record.execution.0.to_be_bytes(),
-                record.generation,
-                signed(record.revision.0),
-                status_code(record.status),
-                hold_code(&record.hold),
-                record.trouble.is_some(),
-                record.attempts,
-                record.times.updated.0,
-                record.history_len,
-                signed(record.history_bytes),
-                instance.remembered,
-                instance.last.as_ref().map(|last| last.write(record.execution)),
-                grip,
-                instance.ready_at.map(|time| time.0),
-                holder,
-                instance.place.map(|time| time.0),
-                instance.offered,
-                instance.queue,
-                record.times.created.0,
-                record.times.completed.map(|time| time.0),
-                base,
-                instance.key,
-                instance.write_taken(),
-            ],
-        )?;
+        let base = if level == 5 { write_base(record) } else { Vec::new() };
+        let (update, count) = UPDATE_TURN[level];
+        let values = params![
+            signed(record.revision.0),
+            record.times.updated.0,
+            record.history_len,
+            signed(record.history_bytes),
+            instance.last.as_ref().map(|last| last.write(record.execution)),
+            instance.write_taken(),
+            instance.key,
+            signed(instance.epoch.0),
+            instance.not_before.0,
+            record.execution.0.to_be_bytes(),
+            record.generation,
+            status_code(record.status),
+            hold_code(&record.hold),
+            record.trouble.is_some(),
+            record.attempts,
+            instance.remembered,
+            grip,
+            instance.ready_at.map(|time| time.0),
+            holder,
+            instance.place.map(|time| time.0),
+            instance.offered,
+            record.times.completed.map(|time| time.0),
+            instance.queue,
+            record.times.created.0,
+            base,
+        ];
+        self.run(update, &values[..count])?;
         if instance.details_changed {
             self.write_details_of(instance)?;
         }
