@@ -166,7 +166,7 @@ impl Scope<'_, '_> {
         instance: &mut Instance,
         (tasks, take): (&[Task], usize),
     ) -> Outcome<Vec<TaskLease>> {
-        let mut taken = Vec::new();
+        let mut taken = Vec::with_capacity(take.min(tasks.len()));
         for (at, task) in tasks.iter().enumerate() {
             if instance.tasks.contains_key(&task.id) {
                 continue;

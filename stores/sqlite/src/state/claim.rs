@@ -56,8 +56,8 @@ impl Scope<'_, '_> {
                 return Ok(won);
             }
         }
-        self.gather(want, What::Turn, |scope, key| {
-            let Some(instance) = readable(scope.fetch_at(key))?.flatten() else { return Ok(Take::Passed) };
+        self.gather(want, What::Turn, |scope, due| {
+            let Some(instance) = readable(scope.fetch_due(due))?.flatten() else { return Ok(Take::Passed) };
             let free = match instance.holder {
                 None => true,
                 Some(held) => held.session != session && !scope.lives(held.session)?,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Row, params};
 
 use dauer_store::{Kind, QueueKey, Tags, Want};
 
@@ -19,22 +19,43 @@ pub(super) enum Take {
     Full,
 }
 
-/// A place in a queue: the time from which an item is ready, and its key.
-type Position = (i64, i64);
+/// How many due items of a queue are looked for at once: one statement for so many costs little more than for one.
+const DUE_AT_ONCE: usize = 64;
+
+/// An item that is due.
+pub(super) struct Due {
+    pub(super) key: i64,
+    /// The id of the instance whose turn it is.
+    pub(super) turn_of: Option<String>,
+    /// The time from which it is ready.
+    place: i64,
+}
+
+/// A queue that a claim goes through.
+struct Line {
+    queue: i64,
+    name: QueueKey,
+    /// What was found of it and not offered yet, in its order.
+    found: VecDeque<Due>,
+    /// Behind which place and key to look for more; nowhere when all was found.
+    behind: Option<(i64, i64)>,
+}
 
 impl Scope<'_, '_> {
-    /// Offers due items of the wanted queues to `take` until it is full or nothing is left.
+    /// Offers due items of the wanted queues to `take` until it is full or nothing is left. What it does with one changes
+    /// nothing about the others that are due.
     pub(super) fn gather(
         &mut self,
         want: &Want,
         what: What,
-        mut take: impl FnMut(&mut Self, i64) -> Outcome<Take>,
+        mut take: impl FnMut(&mut Self, &Due) -> Outcome<Take>,
     ) -> Outcome<()> {
-        let mut queues: VecDeque<(i64, QueueKey, Position)> = self.queues_in_turn(want, what)?;
-        while let Some((queue, name, mut position)) = queues.pop_front() {
-            while let Some(found) = self.next_due(what, queue, position)? {
-                position = found;
-                match take(self, found.1)? {
+        let mut lines = self.lines_in_turn(want, what)?;
+        // One more than is wanted shows that there is more.
+        let at_once = want.count.saturating_add(1).min(DUE_AT_ONCE);
+        while let Some(mut line) = lines.pop_front() {
+            while let Some(due) = self.next_due(what, &mut line, at_once)? {
+                match take(self, &due)? {
                     Take::Full => return Ok(()),
                     Take::Passed => {}
                     Take::Taken => {
@@ -42,8 +63,8 @@ impl Scope<'_, '_> {
                             What::Turn => &mut self.group.served_turns,
                             What::Task => &mut self.group.served_tasks,
                         };
-                        served.insert(self.view.hub, name.clone());
-                        queues.push_back((queue, name, position));
+                        served.insert(self.view.hub, line.name.clone());
+                        lines.push_back(line);
                         break;
                     }
                 }
@@ -53,7 +74,7 @@ impl Scope<'_, '_> {
     }
 
     /// The wanted queues, beginning behind the one served last.
-    fn queues_in_turn(&self, want: &Want, what: What) -> Outcome<VecDeque<(i64, QueueKey, Position)>> {
+    fn lines_in_turn(&self, want: &Want, what: What) -> Outcome<VecDeque<Line>> {
         let served = match what {
             What::Turn => self.group.served_turns.get(&self.hub),
             What::Task => self.group.served_tasks.get(&self.hub),
@@ -65,25 +86,33 @@ impl Scope<'_, '_> {
         wanted.sort_by(|a, b| a.1.cmp(&b.1));
         let behind = served.map_or(0, |served| wanted.partition_point(|(_, queue)| queue <= served));
         wanted.rotate_left(behind);
-        Ok(wanted.into_iter().map(|(key, queue)| (key, queue, (i64::MIN, i64::MIN))).collect())
+        let begin =
+            |(queue, name)| Line { queue, name, found: VecDeque::new(), behind: Some((i64::MIN, i64::MIN)) };
+        Ok(wanted.into_iter().map(begin).collect())
     }
 
-    /// The oldest due item of a queue behind that position.
-    fn next_due(&self, what: What, queue: i64, (time, key): Position) -> Outcome<Option<Position>> {
-        let mut find = self.db.prepare_cached(match what {
-            What::Turn => {
-                "SELECT place, key FROM instances WHERE offered = ?1 AND place IS NOT NULL AND place <= ?2
-                    AND (place, key) > (?3, ?4) ORDER BY place, key LIMIT 1"
+    /// The next due item of a queue, oldest first.
+    fn next_due(&self, what: What, line: &mut Line, at_once: usize) -> Outcome<Option<Due>> {
+        if let (true, Some((place, key))) = (line.found.is_empty(), line.behind) {
+            let mut find = self.db.prepare_cached(match what {
+                What::Turn => {
+                    "SELECT place, key, id FROM instances WHERE offered = ?1 AND place IS NOT NULL AND place <= ?2
+                        AND (place, key) > (?3, ?4) ORDER BY place, key LIMIT ?5"
+                }
+                What::Task => {
+                    "SELECT place, key, NULL FROM tasks WHERE queue = ?1 AND place IS NOT NULL AND place <= ?2
+                        AND (place, key) > (?3, ?4) ORDER BY place, key LIMIT ?5"
+                }
+            })?;
+            let limit = super::signed(at_once as u64);
+            let due = |row: &Row<'_>| Ok(Due { place: row.get(0)?, key: row.get(1)?, turn_of: row.get(2)? });
+            for due in find.query_map(params![line.queue, self.now.0, place, key, limit], due)? {
+                line.found.push_back(due?);
             }
-            What::Task => {
-                "SELECT place, key FROM tasks WHERE queue = ?1 AND place IS NOT NULL AND place <= ?2
-                    AND (place, key) > (?3, ?4) ORDER BY place, key LIMIT 1"
-            }
-        })?;
-        let found = find
-            .query_row(params![queue, self.now.0, time, key], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        Ok(found)
+            let last = line.found.back().filter(|_| line.found.len() == at_once);
+            line.behind = last.map(|due| (due.place, due.key));
+        }
+        Ok(line.found.pop_front())
     }
 }
 

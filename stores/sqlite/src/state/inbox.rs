@@ -49,13 +49,13 @@ impl Waiting {
         if self.kind == DELAYED { self.position <= now.0 } else { self.message.visible_at <= now }
     }
 
-    fn candidate(&self) -> Candidate {
+    fn candidate(&self) -> Candidate<'_> {
         Candidate {
             key: self.key,
             class: class_code(&self.message.class),
             bytes: self.message.event.len(),
             visible: self.message.visible_at,
-            message: Some(self.message.clone()),
+            message: Some(&self.message),
         }
     }
 }
@@ -74,13 +74,13 @@ impl Admission {
     }
 }
 
-/// A message that a turn may take; its body is read when it does.
-struct Candidate {
+/// A message that a turn may take; its body is copied or read when it does.
+struct Candidate<'i> {
     key: i64,
     class: u32,
     bytes: usize,
     visible: Timestamp,
-    message: Option<Message>,
+    message: Option<&'i Message>,
 }
 
 fn classes(codes: &[u32]) -> i64 {
@@ -166,7 +166,7 @@ impl View<'_> {
     }
 
     /// The start of the current run, while it has not been consumed.
-    fn waiting_start(&self, instance: &Instance) -> Outcome<Option<Candidate>> {
+    fn waiting_start<'i>(&self, instance: &'i Instance) -> Outcome<Option<Candidate<'i>>> {
         if let Some(inbox) = &instance.inbox {
             let start = inbox.iter().find(|waiting| {
                 waiting.message.id == instance.record.start
@@ -260,7 +260,7 @@ impl View<'_> {
             cut = candidate.class == CLASS_SUSPEND;
             batch.bytes = bytes;
             batch.messages.push(match candidate.message {
-                Some(message) => message,
+                Some(message) => message.clone(),
                 None => self.message_at(candidate.key)?,
             });
         }
@@ -268,7 +268,7 @@ impl View<'_> {
     }
 
     /// The visible, admitted messages, in order.
-    fn candidates(&self, instance: &Instance) -> Outcome<Vec<Candidate>> {
+    fn candidates<'i>(&self, instance: &'i Instance) -> Outcome<Vec<Candidate<'i>>> {
         let admission = self.admission(instance)?;
         if let Some(inbox) = &instance.inbox {
             let ready = inbox.iter().filter(|w| w.is_visible(self.now) && admission.admits(&w.message));
@@ -307,7 +307,7 @@ impl View<'_> {
     }
 }
 
-fn read_candidate(row: &rusqlite::Row<'_>) -> rusqlite::Result<Candidate> {
+fn read_candidate(row: &rusqlite::Row<'_>) -> rusqlite::Result<Candidate<'static>> {
     let bytes: i64 = row.get(2)?;
     Ok(Candidate {
         key: row.get(0)?,

@@ -9,6 +9,7 @@ use dauer_store::{
     Times, Timestamp,
 };
 
+use super::gather::Due;
 use super::inbox::Waiting;
 use super::task::HeldTask;
 use super::{Scope, View, unsigned};
@@ -105,8 +106,8 @@ pub(super) struct Instance {
     pub(super) details_changed: bool,
     /// All that waits, in order, if it is known.
     pub(super) inbox: Option<Vec<Waiting>>,
-    /// Tasks that sessions hold, as far as they are known.
-    pub(super) tasks: BTreeMap<MessageId, HeldTask>,
+    /// Tasks that sessions hold, as far as they are known. Boxed: most instances have one, and the map makes room for eleven.
+    pub(super) tasks: BTreeMap<MessageId, Box<HeldTask>>,
     /// Whether there may be rows of tasks: unknown ones, or others than those that sessions hold.
     pub(super) has_task_rows: bool,
 }
@@ -300,8 +301,17 @@ impl Scope<'_, '_> {
         }
         // Most that are not in memory are not there at all: a start looks for what it must not find. An index tells that
         // at a fifth of the cost.
-        let mut there = self.view.db.prepare_cached("SELECT 1 FROM instances WHERE hub = ?1 AND id = ?2")?;
+        let there =
+            self.statements.get(self.view.db, "SELECT 1 FROM instances WHERE hub = ?1 AND id = ?2")?;
         if there.exists(params![self.view.hub, id.as_str()])? { self.view.instance(id) } else { Ok(None) }
+    }
+
+    /// The instance of a turn that is due.
+    pub(super) fn fetch_due(&mut self, due: &Due) -> Outcome<Option<Box<Instance>>> {
+        match &due.turn_of {
+            Some(id) => self.fetch(&instance_id(id.as_str())?),
+            None => self.fetch_at(due.key),
+        }
     }
 
     /// The same by its key.

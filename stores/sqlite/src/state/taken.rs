@@ -25,8 +25,8 @@ const NO_ROW: i64 = 0;
 
 impl HeldTask {
     /// A task that a session has just taken.
-    fn taken(task: Task, session: i64, ready_at: Timestamp) -> Self {
-        let mut held = Self::new(task, ready_at);
+    fn taken(task: Task, session: i64, ready_at: Timestamp) -> Box<Self> {
+        let mut held = Box::new(Self::new(task, ready_at));
         held.key = NO_ROW;
         held.epoch = Epoch::default().next();
         held.holder = Some(session);
@@ -42,7 +42,7 @@ impl HeldTask {
 impl Instance {
     /// The tasks in its row.
     pub(super) fn taken(&self) -> impl Iterator<Item = &HeldTask> {
-        self.tasks.values().filter(|task| task.is_in_instance())
+        self.tasks.values().map(|task| &**task).filter(|task| task.is_in_instance())
     }
 
     /// The same as they lie in the file.
@@ -72,7 +72,7 @@ impl View<'_> {
     /// A task of an instance, wherever it lies.
     pub(super) fn task_of(&self, instance: &Instance, id: MessageId) -> Outcome<Option<HeldTask>> {
         match instance.tasks.get(&id) {
-            Some(task) => Ok(Some(task.clone())),
+            Some(task) => Ok(Some(HeldTask::clone(task))),
             None if instance.has_task_rows => self.task(instance.key, id),
             None => Ok(None),
         }
@@ -103,7 +103,7 @@ impl Scope<'_, '_> {
         keeper: Option<i64>,
         instance: &Instance,
         task: &Task,
-    ) -> Outcome<Option<HeldTask>> {
+    ) -> Outcome<Option<Box<HeldTask>>> {
         let Some(session) = keeper else { return Ok(None) };
         let there = instance.has_task_rows && self.task(instance.key, task.id)?.is_some();
         if there || !instance.has_room(task) || !self.lives(session)? {

@@ -123,8 +123,8 @@ impl Scope<'_, '_> {
         instance: &mut Instance,
         task: Task,
         taker: Option<i64>,
-    ) -> Outcome<Option<HeldTask>> {
-        let mut held = HeldTask::new(task, self.now);
+    ) -> Outcome<Option<Box<HeldTask>>> {
+        let mut held = Box::new(HeldTask::new(task, self.now));
         if let Some(session) = taker {
             held.epoch = held.epoch.next();
             held.holder = Some(session);

@@ -23,8 +23,8 @@ impl Scope<'_, '_> {
                 return Ok(won);
             }
         }
-        self.gather(want, What::Task, |scope, key| {
-            let Some(task) = readable(scope.task_at(key))?.flatten() else { return Ok(Take::Passed) };
+        self.gather(want, What::Task, |scope, due| {
+            let Some(task) = readable(scope.task_at(due.key))?.flatten() else { return Ok(Take::Passed) };
             let free = match task.holder {
                 None => true,
                 Some(holder) => holder != session && !scope.lives(holder)?,
