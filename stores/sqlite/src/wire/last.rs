@@ -3,7 +3,8 @@
 use dauer_store::{Checkpoint, Epoch, ExecutionId, History, MessageId, Revision, Then};
 use sha2::{Digest, Sha256};
 
-use super::{Read, execution, id_bytes, message_ids, seal, unseal, write_message, write_record, write_task};
+use super::blob::Blob;
+use super::{FORMAT, Read, execution, message_ids, unseal, write_message, write_record, write_task};
 
 /// The last commit of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +41,19 @@ struct WireLast {
 impl LastCommit {
     /// As it lies in a row with that execution.
     pub(crate) fn write(&self, current: ExecutionId) -> Vec<u8> {
-        let execution =
-            if self.execution == current { Vec::new() } else { self.execution.0.to_be_bytes().to_vec() };
-        seal(&WireLast {
-            execution,
-            epoch: self.epoch.0,
-            by: self.by,
-            amendment: self.amendment.map(|digest| digest.to_vec()),
-            taken: id_bytes(&self.taken),
-        })
+        let mut blob = Blob::new(FORMAT);
+        if self.execution != current {
+            blob.bytes(1, &self.execution.0.to_be_bytes());
+        }
+        blob.number(3, self.epoch.0);
+        if let Some(by) = self.by {
+            blob.present(4, by.cast_unsigned());
+        }
+        if let Some(amendment) = &self.amendment {
+            blob.each(5, amendment);
+        }
+        self.taken.iter().for_each(|id| blob.each(6, &id.0));
+        blob.finish()
     }
 
     /// Out of a row with that execution and revision.
@@ -113,4 +118,44 @@ pub(crate) fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
         Then::Release { delay } => part(&delay.as_nanos().to_le_bytes()),
     }
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seal;
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_message_they_are_read_from() {
+        let [own, other] = [ExecutionId(7), ExecutionId(8)];
+        let short = LastCommit {
+            execution: own,
+            revision: Revision(4),
+            epoch: Epoch(0),
+            by: None,
+            amendment: None,
+            taken: Vec::new(),
+        };
+        let long = LastCommit {
+            execution: other,
+            epoch: Epoch(300),
+            by: Some(0),
+            amendment: Some([9; 32]),
+            taken: vec![MessageId([0; 16]), MessageId([5; 16])],
+            ..short.clone()
+        };
+        for last in [short, long] {
+            let execution = if last.execution == own { Vec::new() } else { 8_u128.to_be_bytes().to_vec() };
+            let wire = WireLast {
+                execution,
+                epoch: last.epoch.0,
+                by: last.by,
+                amendment: last.amendment.map(|digest| digest.to_vec()),
+                taken: last.taken.iter().map(|id| id.0.to_vec()).collect(),
+            };
+            let written = last.write(own);
+            assert_eq!(written, seal(&wire));
+            assert_eq!(LastCommit::read(&written, own, Revision(5)).unwrap(), last);
+        }
+    }
 }

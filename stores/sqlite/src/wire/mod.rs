@@ -3,6 +3,7 @@
 //! Field numbers and codes are part of the format and never change their meaning; `tests/golden` holds a file of each
 //! format.
 
+mod blob;
 mod code;
 mod last;
 mod message;
@@ -84,8 +85,4 @@ pub(crate) fn message_id(bytes: &[u8]) -> Read<MessageId> {
 
 fn message_ids(ids: &[Vec<u8>]) -> Read<Vec<MessageId>> {
     ids.iter().map(|id| message_id(id)).collect()
-}
-
-fn id_bytes(ids: &[MessageId]) -> Vec<Vec<u8>> {
-    ids.iter().map(|id| id.0.to_vec()).collect()
 }

@@ -8,6 +8,7 @@ use dauer_store::{
     Timestamp, Trouble,
 };
 
+use super::blob::Blob;
 use super::code::{kind_code, kind_of, status_code, status_of, trouble_code, trouble_of};
 use super::{Read, Unreadable, execution, instance_id, message_id, seal, unseal};
 
@@ -278,6 +279,15 @@ pub(super) fn queue_to_wire(queue: &QueueKey) -> WireQueue {
         kind: kind_code(queue.kind),
         name: queue.name.to_string(),
         version: queue.version.as_deref().map(str::to_owned),
+    }
+}
+
+/// As [`queue_to_wire`].
+pub(super) fn write_queue(blob: &mut Blob, queue: &QueueKey) {
+    blob.number(1, kind_code(queue.kind).into());
+    blob.bytes(2, queue.name.as_bytes());
+    if let Some(version) = queue.version.as_deref() {
+        blob.each(3, version.as_bytes());
     }
 }
 

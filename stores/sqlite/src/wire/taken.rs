@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use dauer_store::{Encoded, InstanceId, Task, Timestamp};
 
-use super::record::{WireQueue, queue_from_wire, queue_to_wire};
-use super::{Read, execution, message_id, seal, unseal};
+use super::blob::Blob;
+use super::record::{WireQueue, queue_from_wire, write_queue};
+use super::{FORMAT, Read, execution, message_id, unseal};
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireTakenTask {
@@ -34,18 +35,26 @@ struct WireTaken {
 
 /// Nothing when there are none.
 pub(crate) fn write_taken<'t>(tasks: impl Iterator<Item = (&'t Task, Timestamp)>) -> Option<Vec<u8>> {
-    let tasks: Vec<_> = tasks
-        .map(|(task, ready_at)| WireTakenTask {
-            id: task.id.0.to_vec(),
-            execution: task.execution.0.to_be_bytes().to_vec(),
-            event_id: task.event_id,
-            queue: Some(queue_to_wire(&task.queue)),
-            tags: task.tags.to_map(),
-            ready_at: ready_at.0,
-            event: task.event.stored().clone(),
-        })
-        .collect();
-    (!tasks.is_empty()).then(|| seal(&WireTaken { tasks }))
+    let mut tasks = tasks.peekable();
+    tasks.peek()?;
+    let mut blob = Blob::new(FORMAT);
+    for (task, ready_at) in tasks {
+        blob.message(1, |blob| {
+            blob.bytes(1, &task.id.0);
+            blob.bytes(2, &task.execution.0.to_be_bytes());
+            blob.number(3, i64::from(task.event_id).cast_unsigned());
+            blob.message(4, |blob| write_queue(blob, &task.queue));
+            for (name, value) in &task.tags {
+                blob.message(5, |blob| {
+                    blob.bytes(1, name.as_bytes());
+                    blob.bytes(2, value.as_bytes());
+                });
+            }
+            blob.number(6, ready_at.0.cast_unsigned());
+            blob.bytes(7, task.event.stored());
+        });
+    }
+    Some(blob.finish())
 }
 
 /// The tasks of that instance, each with the time since when it waits.
@@ -65,4 +74,49 @@ pub(crate) fn read_taken(bytes: &[u8], instance: &InstanceId) -> Read<Vec<(Task,
         Ok((task, ready_at))
     };
     wire.tasks.into_iter().map(task).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::queue_to_wire;
+    use super::super::seal;
+    use super::*;
+    use dauer_store::{ExecutionId, Kind, MessageId, QueueKey};
+
+    fn task(number: u8, version: Option<&str>, tags: &[(&str, &str)], event: &'static [u8]) -> Task {
+        let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Task {
+            id: MessageId([number; 16]),
+            instance: InstanceId::new("i").unwrap(),
+            execution: ExecutionId(u128::from(number)),
+            event_id: i32::from(number) - 2,
+            queue: QueueKey::new(Kind::Activity, "work", version),
+            tags: tags.collect::<BTreeMap<_, _>>().into(),
+            event: Encoded::from_stored(Bytes::from_static(event)),
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_message_they_are_read_from() {
+        // Zeros and nothings are left out, negative numbers take ten bytes, lengths may take two.
+        const LONG: &[u8] = &[7; 300];
+        let tasks = [
+            (task(0, None, &[], &[]), Timestamp(-3)),
+            (task(1, Some(""), &[("", ""), ("a", ""), ("b", "c")], &[1, 2]), Timestamp(0)),
+            (task(2, Some("v"), &[("k", "v")], LONG), Timestamp(9)),
+        ];
+        let wire = |(task, ready_at): &(Task, Timestamp)| WireTakenTask {
+            id: task.id.0.to_vec(),
+            execution: task.execution.0.to_be_bytes().to_vec(),
+            event_id: task.event_id,
+            queue: Some(queue_to_wire(&task.queue)),
+            tags: task.tags.to_map(),
+            ready_at: ready_at.0,
+            event: task.event.stored().clone(),
+        };
+        let written = write_taken(tasks.iter().map(|(task, ready_at)| (task, *ready_at))).unwrap();
+        assert_eq!(written, seal(&WireTaken { tasks: tasks.iter().map(wire).collect() }));
+        assert_eq!(read_taken(&written, &tasks[0].0.instance).unwrap(), tasks);
+        assert_eq!(write_taken(std::iter::empty()), None);
+    }
 }

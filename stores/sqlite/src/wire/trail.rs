@@ -5,6 +5,7 @@
 
 use dauer_store::{Fate, MessageId};
 
+use super::blob::Blob;
 use super::code::{reason_code, reason_of};
 use super::{Read, Unreadable, message_id, message_ids, unseal};
 
@@ -47,23 +48,18 @@ struct PackedTrail {
 type Consumed = Vec<(MessageId, Fate)>;
 
 pub(crate) fn write_trail(consumed: &[(MessageId, Fate)], produced: &[MessageId]) -> Vec<u8> {
-    let mut wire = PackedTrail {
-        consumed: Vec::with_capacity(ID * consumed.len()),
-        fates: Vec::with_capacity(consumed.len()),
-        produced: Vec::with_capacity(ID * produced.len()),
-    };
-    for (id, fate) in consumed {
-        wire.consumed.extend(id.0);
-        wire.fates.push(match fate {
-            Fate::Event(event) => 2 * u64::from(*event),
-            Fate::Dropped(reason) => 2 * u64::from(reason_code(*reason)) + 1,
-        });
+    let mut blob = Blob::new(PACKED);
+    blob.pieces(1, ID * consumed.len(), consumed.iter().map(|(id, _)| id.0.as_slice()));
+    blob.numbers(2, consumed.iter().map(|(_, fate)| fate_code(*fate)));
+    blob.pieces(3, ID * produced.len(), produced.iter().map(|id| id.0.as_slice()));
+    blob.finish()
+}
+
+fn fate_code(fate: Fate) -> u64 {
+    match fate {
+        Fate::Event(event) => 2 * u64::from(event),
+        Fate::Dropped(reason) => 2 * u64::from(reason_code(reason)) + 1,
     }
-    produced.iter().for_each(|id| wire.produced.extend(id.0));
-    let mut bytes = Vec::with_capacity(1 + prost::Message::encoded_len(&wire));
-    bytes.push(PACKED);
-    prost::Message::encode_raw(&wire, &mut bytes);
-    bytes
 }
 
 pub(crate) fn read_trail(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
@@ -102,4 +98,33 @@ fn read_wordy(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
         Ok::<_, Unreadable>((message_id(&consumed.id)?, fate))
     });
     Ok((consumed.collect::<Read<_>>()?, message_ids(&wire.produced)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dauer_store::DropReason;
+
+    #[test]
+    fn the_bytes_are_those_of_the_message_they_are_read_from() {
+        let some: Consumed = (0..200)
+            .map(|number| {
+                let fate =
+                    if number % 3 == 0 { Fate::Dropped(DropReason::Ended) } else { Fate::Event(number) };
+                (MessageId([number as u8; 16]), fate)
+            })
+            .collect();
+        let ids = [MessageId([0; 16]), MessageId([1; 16])];
+        for (consumed, produced) in [(&some[..0], &ids[..0]), (&some[..1], &ids[..0]), (&some[..], &ids[..])]
+        {
+            let wire = PackedTrail {
+                consumed: consumed.iter().flat_map(|(id, _)| id.0).collect(),
+                fates: consumed.iter().map(|(_, fate)| fate_code(*fate)).collect(),
+                produced: produced.iter().flat_map(|id| id.0).collect(),
+            };
+            let written = write_trail(consumed, produced);
+            assert_eq!((written[0], &written[1..]), (PACKED, &prost::Message::encode_to_vec(&wire)[..]));
+            assert_eq!(read_trail(&written).unwrap(), (consumed.to_vec(), produced.to_vec()));
+        }
+    }
 }
