@@ -139,12 +139,36 @@ impl Client {
     }
 
     /// The client without types, for tools.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::InstanceId;
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// assert!(client.raw().get(&InstanceId::new("nobody")?).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn raw(&self) -> &dauer_hub::Client {
         &self.raw
     }
 
     /// Starts an orchestration once it is awaited. Without [`StartCall::id`] it gets an id that nobody has.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::Orchestration;
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// let (one, other) = (client.start(ORDER, &7).await?, client.start(ORDER, &7).id("order-7").await?);
+    /// assert_ne!(one.id(), other.id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start<I: Serialize, O>(&self, orchestration: Orchestration<I, O>, input: &I) -> StartCall<O> {
         StartCall::new(self.clone(), orchestration, input)
     }
@@ -172,6 +196,22 @@ impl Client {
     }
 
     /// An instance as it stands, whatever its orchestration; `None` when there is none of that id.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::Orchestration;
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    ///
+    /// use dauer::{InstanceId, Status};
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// let order = client.start(ORDER, &7).await?;
+    /// assert_eq!(client.get(order.id()).await?.unwrap().status(), Status::Pending);
+    /// assert!(client.get(&InstanceId::new("nobody")?).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Client`] when the store cannot tell.
@@ -225,6 +265,22 @@ impl Client {
 
     /// Removes an ended instance for good, with its history. Nothing brings it back: what is still sent to it is dropped.
     /// [`QueryCall::purge`] removes many.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::Orchestration;
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    ///
+    /// use dauer::{ClientError, RawClientError};
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// let order = client.start(ORDER, &7).await?;
+    /// let refused = client.purge(order.id()).await;
+    /// assert!(matches!(refused, Err(ClientError::Client(RawClientError::NotEnded { .. }))));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Client`] when there is no such instance, when it has not ended, or when others still have to do with it: a

@@ -16,6 +16,7 @@ use dauer_replay::{ActivityContext, ActivityError, Live, Registry, TurnError};
 use dauer_store::TaskLease;
 
 /// Runs the code of a [`Registry`] in this process.
+#[doc = include_str!("docs/executors.md")]
 pub struct LocalExecutor {
     registry: Arc<Registry>,
     replay_always: bool,

@@ -25,6 +25,16 @@ enum Second {
 }
 
 /// A future that is ready when the process is told to end. See [`shutdown_signal`].
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let signal: dauer::ShutdownSignal = dauer::shutdown_signal()?;
+/// signal.await;
+/// println!("told to end");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "signals are listened to from now on, but nobody acts on the first one"]
 pub struct ShutdownSignal {
     first: oneshot::Receiver<()>,
@@ -69,6 +79,15 @@ pub fn shutdown_signal() -> io::Result<ShutdownSignal> {
 
 /// As [`shutdown_signal`], but every further signal is ignored: the process decides alone when it ends. Only SIGKILL
 /// ends it sooner.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let worker = dauer::open("sqlite:orders.db")?.worker().build()?;
+/// worker.run(dauer::shutdown_signal_once()?).await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// As [`shutdown_signal`].

@@ -20,6 +20,36 @@ use crate::open::Hub;
 use crate::runtime::TokioEnv;
 
 /// Collects the code of a worker.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use dauer::{Activity, ActivityContext, HostId, HostOptions, Orchestration, OrchestrationContext, Result};
+///
+/// const DOUBLE: Activity<u32, u32> = Activity::new("double");
+/// const TWICE: Orchestration<u32, u32> = Orchestration::new("twice");
+///
+/// async fn double(_: ActivityContext, n: u32) -> Result<u32> {
+///     Ok(n * 2)
+/// }
+///
+/// async fn twice(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+///     Ok(ctx.call(DOUBLE, &n).await?)
+/// }
+///
+/// let worker = dauer::open("memory:")?
+///     .worker()
+///     .orchestration(TWICE, twice)
+///     .activity(DOUBLE, double)
+///     .options(HostOptions { activities_max: 4, ..HostOptions::default() })
+///     .retention(Duration::from_secs(30 * 24 * 60 * 60))
+///     .host_id(HostId::new("north-1")?)
+///     .build()?;
+/// # let _ = worker;
+/// # Ok(())
+/// # }
+/// ```
 pub struct WorkerBuilder {
     hub: Hub,
     options: HostOptions,
@@ -38,6 +68,26 @@ impl WorkerBuilder {
 
     /// Adds an orchestration: an `async fn(OrchestrationContext, I) -> Result<O>`, or one that gives
     /// `Result<ControlFlow<O, I>>` to continue as new.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    /// use std::ops::ControlFlow;
+    /// use dauer::{Orchestration, OrchestrationContext, Result};
+    ///
+    /// const COUNT: Orchestration<u32, String> = Orchestration::new("count");
+    ///
+    /// async fn count(_: OrchestrationContext, n: u32) -> Result<ControlFlow<String, u32>> {
+    ///     Ok(if n == 0 { ControlFlow::Break("done".to_owned()) } else { ControlFlow::Continue(n - 1) })
+    /// }
+    ///
+    /// let hub = dauer::open("memory:")?;
+    /// let worker = hub.worker().orchestration(COUNT, count).build()?;
+    /// tokio::spawn(worker.run(std::future::pending()));
+    /// assert_eq!(hub.client().start(COUNT, &3).await?.output().await?, "done");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn orchestration<I: 'static, O: 'static, S: 'static>(
         mut self,
@@ -51,6 +101,23 @@ impl WorkerBuilder {
     }
 
     /// Adds an activity: an `async fn(ActivityContext, I) -> Result<O>`. It runs at least once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::{Activity, ActivityContext, Result};
+    ///
+    /// const READ: Activity<String, String> = Activity::new("read");
+    ///
+    /// async fn read(_: ActivityContext, path: String) -> Result<String> {
+    ///     Ok(std::fs::read_to_string(path)?)
+    /// }
+    ///
+    /// let worker = dauer::open("memory:")?.worker().activity(READ, read).build()?;
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn activity<I: 'static, O: 'static>(
         mut self,
@@ -107,12 +174,32 @@ impl WorkerBuilder {
     }
 
     /// With other settings.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::HostOptions;
+    ///
+    /// let worker = dauer::open("memory:")?.worker().options(HostOptions { turns_max: 8, ..HostOptions::default() });
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn options(self, options: HostOptions) -> Self {
         Self { options, ..self }
     }
 
     /// Replays every turn from its history: slower, and shows code that is not deterministic at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let worker = dauer::open("memory:")?.worker().replay_always().build()?;
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn replay_always(self) -> Self {
         Self { replay_always: true, ..self }
@@ -120,6 +207,18 @@ impl WorkerBuilder {
 
     /// Removes instances of the hub for good once they have been ended for so long, whoever ran them. Without it nothing
     /// is ever removed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let month = Duration::from_secs(30 * 24 * 60 * 60);
+    /// let worker = dauer::open("memory:")?.worker().retention(month).build()?;
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn retention(self, keep: Duration) -> Self {
         Self { retention: Some(keep), ..self }
@@ -128,12 +227,37 @@ impl WorkerBuilder {
     /// Under this name instead of `{machine}-{pid}-{random}`. It is shown where the host's work is: in histories, leases
     /// and logs. No two workers of a hub should have the same at the same time; nothing but clarity depends on it, because
     /// every run of a worker has a session of its own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::HostId;
+    ///
+    /// let worker = dauer::open("memory:")?.worker().host_id(HostId::new("north-1")?).build()?;
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn host_id(self, id: HostId) -> Self {
         Self { host_id: Some(id), ..self }
     }
 
     /// The worker.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::{Activity, ActivityContext, RegisterError};
+    ///
+    /// const READ: Activity<u32, u32> = Activity::new("read");
+    /// let read = |_: ActivityContext, n: u32| async move { Ok(n) };
+    ///
+    /// let twice = dauer::open("memory:")?.worker().activity(READ, read).activity(READ, read).build();
+    /// assert!(matches!(twice, Err(RegisterError::DuplicateActivity { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RegisterError`] when a name was registered twice or breaks a rule.
@@ -153,6 +277,20 @@ impl WorkerBuilder {
 }
 
 /// A worker, ready to run.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tokio::sync::oneshot;
+///
+/// let (stop, stopped) = oneshot::channel::<()>();
+/// let worker = dauer::open("memory:")?.worker().build()?;
+/// let running = tokio::spawn(worker.run(async { _ = stopped.await }));
+/// drop(stop);
+/// running.await??; // what was in flight is finished
+/// # Ok(())
+/// # }
+/// ```
 pub struct Worker {
     hub: Hub,
     options: HostOptions,
@@ -164,6 +302,15 @@ pub struct Worker {
 impl Worker {
     /// Runs until `stop`, then finishes what is in flight. [`shutdown_signal`](crate::shutdown_signal) is a `stop` for
     /// whole programs.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let worker = dauer::open("sqlite:orders.db")?.worker().build()?;
+    /// worker.run(dauer::shutdown_signal()?).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Refused`] when the store can never be used: of a newer format, or damaged.

@@ -129,3 +129,49 @@ async fn a_worker_with_retention_removes_what_ended_long_ago() {
     }
     running.stop().await;
 }
+
+/// How often the disk was waited for while an orchestration ran to its end.
+async fn syncs(url: &str) -> u64 {
+    let hub = dauer::open(url).unwrap();
+    let running = Running::on(&hub, |worker| worker.orchestration(CODE, code).activity(STEP, step));
+    let handle = running.client.start(CODE, &1).await.unwrap();
+    handle.raise(GO, &40).await.unwrap();
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 42);
+    let effort = hub.manage().effort();
+    running.stop().await;
+    assert!(effort.commits > 0, "{effort:?}");
+    effort.syncs
+}
+
+#[tokio::test]
+async fn durability_is_chosen_by_the_url() {
+    let folder = Folder::new("durability");
+    let url = folder.url();
+    assert_eq!(syncs(&format!("{url}?durability=normal")).await, 0);
+    assert!(syncs(&url).await > 0, "full is the default");
+    assert!(syncs(&format!("{url}?durability=full")).await > 0);
+    // The same file each time: all three runs are in it.
+    let hub = dauer::open_existing(&format!("{url}?durability=normal")).unwrap();
+    assert_eq!(hub.client().query().page().await.unwrap().instances.len(), 3);
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn an_option_that_the_store_does_not_have_is_refused_by_its_name() {
+    let folder = Folder::new("options");
+    for option in
+        ["durability=none", "durability", "Durability=full", "mode=ro", "durability=full&x=1", "=", "a b"]
+    {
+        let url = format!("{}?{option}", folder.url());
+        for opened in [dauer::open(&url), dauer::open_existing(&url)] {
+            let text = opened.err().unwrap().to_string();
+            let named = option.rsplit('&').next().unwrap();
+            assert!(text.contains(&format!("has the option '{named}', which")), "{text}");
+            assert!(text.contains("use durability=full or durability=normal"), "{text}");
+        }
+    }
+    let nothing = dauer::open("sqlite:?durability=full").err().unwrap();
+    assert!(matches!(nothing, dauer::OpenError::UnknownStore { .. }), "{nothing}");
+    let missing = dauer::open_existing(&format!("{}?durability=full", folder.url())).err().unwrap();
+    assert!(matches!(missing, dauer::OpenError::Missing { .. }), "nothing was created: {missing}");
+}

@@ -248,6 +248,22 @@ impl From<dauer_replay::InvalidRequest> for TestError {
 }
 
 /// Something that an instance waits for in vain.
+///
+/// ```
+/// use dauer_replay::{Event, Orchestration, OrchestrationContext, Result};
+/// use dauer_testhub::{BlockedOn, TestError, TestHub};
+///
+/// const PAID: Event<u32> = Event::new("paid");
+/// const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
+///
+/// async fn shop(ctx: OrchestrationContext, _: u32) -> Result<u32> {
+///     Ok(ctx.event(PAID).await?)
+/// }
+///
+/// let TestError::Stuck { waits } = TestHub::new().run(SHOP, shop, 7).unwrap_err() else { panic!() };
+/// assert_eq!(waits[0].what, BlockedOn::Event("paid".to_owned()));
+/// println!("{}", waits[0]); // with the line of the code that waits
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
@@ -260,6 +276,22 @@ pub struct Blocked {
 }
 
 /// What can be waited for in vain.
+///
+/// ```
+/// use dauer_replay::{Event, Orchestration, OrchestrationContext, Result};
+/// use dauer_testhub::{BlockedOn, TestError, TestHub};
+///
+/// const PAID: Event<u32> = Event::new("paid");
+/// const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
+///
+/// async fn shop(ctx: OrchestrationContext, _: u32) -> Result<u32> {
+///     Ok(ctx.event(PAID).await?)
+/// }
+///
+/// let TestError::Stuck { waits } = TestHub::new().run(SHOP, shop, 7).unwrap_err() else { panic!() };
+/// assert_eq!(waits[0].what, BlockedOn::Event("paid".to_owned()));
+/// println!("{}", waits[0]); // with the line of the code that waits
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BlockedOn {

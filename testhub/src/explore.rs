@@ -13,6 +13,13 @@ use crate::hub::{Ended, Subject, TestHub, typed};
 use crate::world::Fault;
 
 /// What a run was disturbed by.
+///
+/// ```
+/// use dauer_testhub::Injected;
+///
+/// let failure = Injected::Failure { call: 2, name: "pay".to_owned() };
+/// assert_eq!(failure.to_string(), "when call 2 ('pay') fails");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Injected {
@@ -46,6 +53,25 @@ impl fmt::Display for Injected {
 }
 
 /// One run of many, for the test to look at.
+///
+/// ```
+/// use dauer_replay::{Activity, Orchestration, OrchestrationContext, Result};
+/// use dauer_testhub::{Injected, TestHub};
+///
+/// const PAY: Activity<u32, u32> = Activity::new("pay");
+/// const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
+///
+/// async fn shop(ctx: OrchestrationContext, item: u32) -> Result<u32> {
+///     Ok(ctx.call(PAY, &item).await?)
+/// }
+///
+/// let mut hub = TestHub::new().activity(PAY, |amount| Ok(amount));
+/// hub.fail_every_call(SHOP, shop, 7, |case| match &case.injected {
+///     Injected::Nothing => assert!(case.result.is_ok()),
+///     injected => assert!(case.result.is_err(), "{injected}"),
+/// })
+/// .unwrap();
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Case<O> {

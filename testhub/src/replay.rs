@@ -1,12 +1,16 @@
 //! Histories of production against the code of today.
 
+use std::sync::Arc;
+
 use dauer_core::InstanceId;
 use dauer_proto::json::HistoryDocument;
 use dauer_proto::{
     ActionType, CompleteOrchestrationAction, EventType, ExecutionCompletedEvent, HistoryEvent,
     OrchestrationStatus, OrchestratorAction, event,
 };
-use dauer_replay::{Awaited, Handler, Live, Orchestration, Program};
+use dauer_replay::{
+    Answer, Awaited, Handler, Live, Orchestration, PayloadCodec, Payloads, Program, Registry, TurnError,
+};
 
 use crate::error::TestError;
 use crate::hub::TestHub;
@@ -55,18 +59,63 @@ impl TestHub<'_> {
         handler: impl Handler<I, O, S>,
         json: &str,
     ) -> Result<(), TestError> {
-        let HistoryDocument { instance_id, events, .. } = HistoryDocument::parse(json)?;
-        let instance = InstanceId::new(instance_id).map_err(|error| TestError::Internal(error.into()))?;
-        if let Some(found) = name_in(&events).filter(|name| *name != orchestration.name()) {
-            let (expected, found) = (orchestration.name().to_owned(), found.to_owned());
-            return Err(TestError::OtherOrchestration { expected, found });
+        replay(&Program::new(orchestration, handler), json)
+    }
+
+    /// As [`TestHub::replay`], for a history whose payloads were written through a codec.
+    ///
+    /// ```
+    /// use dauer_replay::{CodecError, Orchestration, OrchestrationContext, PayloadCodec, Result};
+    /// use dauer_testhub::TestHub;
+    ///
+    /// const SHOP: Orchestration<u32, u32> = Orchestration::new("shop");
+    ///
+    /// async fn shop(_: OrchestrationContext, item: u32) -> Result<u32> {
+    ///     Ok(item * 10)
+    /// }
+    ///
+    /// struct Reversed;
+    ///
+    /// impl PayloadCodec for Reversed {
+    ///     fn encode(&self, json: &str) -> Result<String, CodecError> {
+    ///         Ok(json.chars().rev().collect())
+    ///     }
+    ///
+    ///     fn decode(&self, stored: &str) -> Result<String, CodecError> {
+    ///         Ok(stored.chars().rev().collect())
+    ///     }
+    /// }
+    ///
+    /// let mut hub = TestHub::new().codec(Reversed);
+    /// hub.run(SHOP, shop, 12).unwrap();
+    /// let history = hub.export().unwrap();
+    ///
+    /// TestHub::replay_through(Reversed, SHOP, shop, &history).unwrap();
+    /// // Without it the output is read as another number.
+    /// assert!(TestHub::replay(SHOP, shop, &history).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TestHub::replay`]; [`TestError::Turn`] also when the codec cannot read a payload.
+    pub fn replay_through<I: 'static, O: 'static, S: 'static>(
+        codec: impl PayloadCodec,
+        orchestration: Orchestration<I, O>,
+        handler: impl Handler<I, O, S>,
+        json: &str,
+    ) -> Result<(), TestError> {
+        let payloads = Payloads::through(Arc::new(codec));
+        let mut registry = Registry::new().with_payloads(payloads.clone());
+        registry.orchestration(orchestration, handler)?;
+        let version = orchestration.version_name();
+        let History { instance, mut events } = read(orchestration.name(), json)?;
+        // The code that is given is meant, whatever version the history asked for.
+        for event in &mut events {
+            if let Some(EventType::ExecutionStarted(started)) = &mut event.event_type {
+                started.version = version.map(str::to_owned);
+            }
         }
         let Some(events) = decided_by_code(&events) else { return Ok(()) };
-        let program = Program::new(orchestration, handler);
-        let replayed = Live::start_program(&program, events, &[]);
-        let (live, answer) =
-            replayed.map_err(|source| TestError::Turn { instance, source: Box::new(source) })?;
-        compare(&live, &answer.actions, events)
+        follow(instance, Live::start(&registry, events, &[]), (events, &payloads))
     }
 
     /// The history of the tested orchestration as `dauer history -o json` writes it, for [`TestHub::replay`].
@@ -99,6 +148,39 @@ impl TestHub<'_> {
     }
 }
 
+/// An exported history.
+struct History {
+    instance: InstanceId,
+    events: Vec<HistoryEvent>,
+}
+
+/// Reads a history that must be of that orchestration.
+fn read(expected: &str, json: &str) -> Result<History, TestError> {
+    let HistoryDocument { instance_id, events, .. } = HistoryDocument::parse(json)?;
+    let instance = InstanceId::new(instance_id).map_err(|error| TestError::Internal(error.into()))?;
+    if let Some(found) = name_in(&events).filter(|name| *name != expected) {
+        let (expected, found) = (expected.to_owned(), found.to_owned());
+        return Err(TestError::OtherOrchestration { expected, found });
+    }
+    Ok(History { instance, events })
+}
+
+fn replay(program: &Program, json: &str) -> Result<(), TestError> {
+    let History { instance, events } = read(program.name(), json)?;
+    let Some(events) = decided_by_code(&events) else { return Ok(()) };
+    follow(instance, Live::start_program(program, events, &[]), (events, &Payloads::default()))
+}
+
+/// Compares what the code did with what it had done.
+fn follow(
+    instance: InstanceId,
+    replayed: Result<(Live, Answer), TurnError>,
+    (events, payloads): (&[HistoryEvent], &Payloads),
+) -> Result<(), TestError> {
+    let (live, answer) = replayed.map_err(|source| TestError::Turn { instance, source: Box::new(source) })?;
+    compare(&live, &answer.actions, (events, payloads))
+}
+
 fn name_in(events: &[HistoryEvent]) -> Option<&str> {
     events.iter().find_map(|event| match &event.event_type {
         Some(EventType::ExecutionStarted(started)) => Some(started.name.as_str()),
@@ -121,7 +203,11 @@ fn decided_by_code(events: &[HistoryEvent]) -> Option<&[HistoryEvent]> {
 }
 
 /// A whole history has all that its code asked for, and its end.
-fn compare(live: &Live, actions: &[OrchestratorAction], events: &[HistoryEvent]) -> Result<(), TestError> {
+fn compare(
+    live: &Live,
+    actions: &[OrchestratorAction],
+    (events, payloads): (&[HistoryEvent], &Payloads),
+) -> Result<(), TestError> {
     let end = actions.iter().find_map(end_of);
     let recorded = events.iter().find_map(|event| match &event.event_type {
         Some(EventType::ExecutionCompleted(completed)) => Some(completed),
@@ -148,7 +234,7 @@ fn compare(live: &Live, actions: &[OrchestratorAction], events: &[HistoryEvent])
             other(ended(end.orchestration_status()), ended(recorded.orchestration_status()))
         }
         // Payloads of production are not for a test's output.
-        (Some(end), Some(recorded)) if !same_result(end, recorded) => {
+        (Some(end), Some(recorded)) if !same_result(end, recorded, payloads) => {
             other("ended with one output".to_owned(), "ended with another".to_owned())
         }
         (Some(_), Some(_)) => Ok(()),
@@ -162,10 +248,15 @@ fn end_of(action: &OrchestratorAction) -> Option<&CompleteOrchestrationAction> {
     }
 }
 
-/// Whether the outputs are the same JSON, however it is written. Failures are compared by their status alone: their
+/// Whether the outputs are the same JSON, however it is written: a codec may write it differently each time. Failures are compared by their status alone: their
 /// messages change with the code without changing its course.
-fn same_result(end: &CompleteOrchestrationAction, recorded: &ExecutionCompletedEvent) -> bool {
-    let value = |text: &Option<String>| text.as_deref().map(serde_json::from_str::<serde_json::Value>);
+fn same_result(
+    end: &CompleteOrchestrationAction,
+    recorded: &ExecutionCompletedEvent,
+    payloads: &Payloads,
+) -> bool {
+    let value =
+        |text: &Option<String>| text.as_deref().map(|text| payloads.decode::<serde_json::Value>(Some(text)));
     match (value(&end.result), value(&recorded.result)) {
         (Some(Ok(one)), Some(Ok(other))) => one == other,
         _ => end.result == recorded.result,

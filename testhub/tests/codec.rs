@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test that cannot be set up has failed.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use dauer_replay::{
@@ -94,4 +95,51 @@ fn what_cannot_be_read_says_so_without_the_payload() {
         "{told}"
     );
     assert!(!told.contains(SECRET), "{told}");
+}
+
+/// As [`Shifted`], and never the same twice: as encryption with a nonce.
+struct Salted(AtomicU32);
+
+impl PayloadCodec for Salted {
+    fn encode(&self, json: &str) -> Result<String, CodecError> {
+        let salt = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(format!("{salt}:{}", Shifted.encode(json)?))
+    }
+
+    fn decode(&self, stored: &str) -> Result<String, CodecError> {
+        Shifted.decode(stored.split_once(':').ok_or("it has no salt")?.1)
+    }
+}
+
+async fn changed(ctx: OrchestrationContext, word: String) -> Result<String> {
+    Ok(ctx.call(SCRIPT, &word).await?)
+}
+
+async fn other_end(ctx: OrchestrationContext, word: String) -> Result<String> {
+    vault(ctx, word).await.map(|word| format!("{word}!"))
+}
+
+#[test]
+fn a_history_that_was_written_through_a_codec_is_replayed_through_it() {
+    let salted = || Salted(AtomicU32::new(1));
+    let mut hub = hub().codec(salted());
+    // Another version than the test has: the code that is given is meant.
+    hub.run(VAULT.version("1"), vault, SECRET.to_owned()).unwrap();
+    let history = hub.export().unwrap();
+    assert!(!history.contains(SECRET), "{history}");
+    let elsewhere = || Salted(AtomicU32::new(1_000));
+    TestHub::replay_through(elsewhere(), VAULT, vault, &history).unwrap();
+    TestHub::replay_through(elsewhere(), VAULT.version("2"), vault, &history).unwrap();
+
+    let parted = TestHub::replay_through(elsewhere(), VAULT, changed, &history).unwrap_err();
+    assert!(format!("{parted:?}").contains("'closure'"), "{parted:?}");
+    let other = TestHub::replay_through(elsewhere(), VAULT, other_end, &history).unwrap_err();
+    assert!(matches!(other, TestError::OtherEnd { .. }), "{other:?}");
+    let unread = TestHub::replay(VAULT, vault, &history).unwrap_err();
+    assert!(matches!(unread, TestError::Turn { .. }), "the control: without the codec nothing is read");
+    let wrong = TestHub::replay_through(WriteOnly, VAULT, vault, &history).unwrap_err();
+    assert!(format!("{wrong:?}").contains("the key is gone") && !format!("{wrong:?}").contains(SECRET));
+    let elses = Orchestration::<String, String>::new("other");
+    let other = TestHub::replay_through(elsewhere(), elses, vault, &history).unwrap_err();
+    assert!(matches!(other, TestError::OtherOrchestration { .. }), "{other:?}");
 }

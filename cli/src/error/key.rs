@@ -89,6 +89,7 @@ fn open(error: &OpenError) -> &'static str {
     use dauer_sqlite::OpenError as Sqlite;
     match error {
         OpenError::UnknownStore { .. } => "sdk::OpenError::UnknownStore",
+        OpenError::UnknownOption { .. } => "sdk::OpenError::UnknownOption",
         OpenError::Missing { .. } => "sdk::OpenError::Missing",
         OpenError::NoRuntime => "sdk::OpenError::NoRuntime",
         OpenError::Sqlite { source, .. } => match source {

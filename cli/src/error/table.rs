@@ -226,7 +226,7 @@ pub(super) const TABLE: &[Kind] = &[
         grpc: "INVALID_ARGUMENT",
         exit: USAGE,
         hint: "give sqlite:FILE, or just the path of the file, by --store or DAUER_STORE",
-        errors: &["sdk::OpenError::UnknownStore"],
+        errors: &["sdk::OpenError::UnknownOption", "sdk::OpenError::UnknownStore"],
     },
     Kind {
         code: "store_missing",

@@ -180,6 +180,7 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (ClientError::TimedOut(id()).into(), "timed_out"),
         (missing().into(), "store_missing"),
         (OpenError::UnknownStore { url: "x:".to_owned() }.into(), "unknown_store"),
+        (OpenError::UnknownOption { url: "x?y".to_owned(), option: "y".to_owned() }.into(), "unknown_store"),
         (OpenError::NoRuntime.into(), "program"),
         (OpenError::Sqlite { url: "x".to_owned(), source: newer }.into(), "store_newer"),
         (Failure::History { id: id(), source: blob }, "store_newer"),

@@ -69,6 +69,8 @@ fn a_store_that_is_not_there_is_made_by_start_alone() {
         }
         let text = fails(&[&verb[..], &["--store", "redis:host"]].concat(), &folder, 2);
         assert!(text.contains("'redis:host' names no store"), "{verb:?}: {text}");
+        let text = fails(&[&verb[..], &["--store", "dauer.db?durability=none"]].concat(), &folder, 2);
+        assert!(text.contains("has the option 'durability=none', which its store does not have"), "{text}");
     }
     for (store, code) in [("memory:", 2), ("redis:host", 2), ("sqlite:no/such/folder.db", 8), ("", 2)] {
         fails(&["start", "hello", "--store", store], &folder, code);

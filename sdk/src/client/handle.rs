@@ -44,12 +44,44 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 impl<O> Handle<O> {
     /// Its id.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    /// assert_eq!(order.id().as_str().len(), 32); // one that nobody has
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn id(&self) -> &InstanceId {
         &self.id
     }
 
     /// Its record, if it still exists.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// let record = order.status().await?.unwrap();
+    /// assert!(!record.status.is_ended());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Client`] when the store cannot tell.
@@ -58,6 +90,23 @@ impl<O> Handle<O> {
     }
 
     /// Waits until it has begun to run, for at most so long.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// let begun = order.started_within(std::time::Duration::from_secs(60)).await?;
+    /// assert_eq!(begun.status(), dauer::Status::Running);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Client`] when it has not by then or there is no such instance, or the store cannot tell.
@@ -68,6 +117,24 @@ impl<O> Handle<O> {
 
     /// Waits until it has ended, however it ends, for at most so long. [`Handle::output`] gives what it ended with.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.terminate("ordered twice").await?;
+    /// let ended = order.ended_within(std::time::Duration::from_secs(60)).await?;
+    /// assert_eq!(ended.status(), dauer::Status::Terminated);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Handle::started_within`].
     pub async fn ended_within(&self, timeout: Duration) -> Result<Instance, Error> {
@@ -77,6 +144,25 @@ impl<O> Handle<O> {
 
     /// Its history, event by event: [`Client::history`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.started_within(std::time::Duration::from_secs(60)).await?;
+    /// let mut history = order.history().await?;
+    /// let first = history.next().await.unwrap()?;
+    /// assert!(matches!(first.event_type, Some(dauer::EventType::OrchestratorStarted(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Client::history`].
     pub async fn history(&self) -> Result<HistoryStream, Error> {
@@ -84,6 +170,23 @@ impl<O> Handle<O> {
     }
 
     /// Raises an event to it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.raise(APPROVED, &1).await?;
+    /// assert_eq!(order.output().await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Client::raise`].
@@ -93,6 +196,8 @@ impl<O> Handle<O> {
 
     /// Suspends it: nothing is delivered until it is resumed.
     ///
+    #[doc = include_str!("../docs/suspend.md")]
+    ///
     /// # Errors
     /// [`Error::Client`] when it is absent or the store refuses.
     pub async fn suspend(&self, reason: &str) -> Result<(), Error> {
@@ -100,6 +205,8 @@ impl<O> Handle<O> {
     }
 
     /// Resumes it.
+    ///
+    #[doc = include_str!("../docs/suspend.md")]
     ///
     /// # Errors
     /// As [`Handle::suspend`].
@@ -110,6 +217,23 @@ impl<O> Handle<O> {
     /// Rewinds it after it has failed: what failed is done again, what succeeded is not; failed children are rewound with it.
     /// It is the same instance, in a new execution that goes on with the history of the failed one.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # let code = |_: OrchestrationContext, n: u32| async move { Err::<u32, _>(dauer::Error::msg(n)) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// assert!(order.output().await.is_err());
+    /// order.rewind("the bank is back").await?; // what failed is done again
+    /// assert!(order.output().await.is_err(), "by the same code, which fails again");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Client`] when it has not failed, or why it cannot be done.
     pub async fn rewind(&self, reason: &str) -> Result<(), Error> {
@@ -117,6 +241,26 @@ impl<O> Handle<O> {
     }
 
     /// Runs it again from its beginning once it has ended, with the same input, version and tags, under the same id.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.raise(APPROVED, &1).await?;
+    /// assert_eq!(order.output().await?, 8);
+    /// order.restart().await?;
+    /// order.raise(APPROVED, &2).await?;
+    /// assert_eq!(order.output().await?, 9);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Client`] when it has not ended, or why it cannot be done.
@@ -129,6 +273,25 @@ impl<O> Handle<O> {
     /// Runs the same again under another id, with the same input, version and tags, whether it has ended or not. No
     /// instance may have that id, not even an ended one.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.started_within(std::time::Duration::from_secs(60)).await?;
+    /// let second = order.restart_as("order-again").await?;
+    /// second.raise(APPROVED, &1).await?;
+    /// assert_eq!(second.output().await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Client`] when the id is taken, when this one has not begun yet, or why it cannot be done.
     pub async fn restart_as(&self, id: &str) -> Result<Self, Error> {
@@ -138,6 +301,23 @@ impl<O> Handle<O> {
     }
 
     /// Terminates it and its open children.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.terminate("ordered twice").await?;
+    /// assert!(matches!(order.output().await, Err(dauer::ClientError::Ended { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Handle::suspend`].
@@ -149,6 +329,25 @@ impl<O> Handle<O> {
 
     /// Removes it for good once it has ended: [`Client::purge`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.raise(APPROVED, &1).await?;
+    /// order.output().await?;
+    /// order.purge().await?;
+    /// assert!(order.status().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Client::purge`].
     pub async fn purge(&self) -> Result<(), Error> {
@@ -159,6 +358,23 @@ impl<O> Handle<O> {
 impl<O: DeserializeOwned> Handle<O> {
     /// Waits for the end, however long it takes, and gives the output.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// order.raise(APPROVED, &1).await?;
+    /// assert_eq!(order.output().await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Failed`] with the failure, [`Error::Ended`] when it was terminated, or why it cannot be told.
     pub async fn output(&self) -> Result<O, Error> {
@@ -166,6 +382,23 @@ impl<O: DeserializeOwned> Handle<O> {
     }
 
     /// As [`Handle::output`], for at most so long.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::{Event, Orchestration, OrchestrationContext};
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// # const APPROVED: Event<u32> = Event::new("approved");
+    /// # let code = |ctx: OrchestrationContext, n: u32| async move { Ok(n + ctx.event(APPROVED).await?) };
+    /// # let hub = dauer::open("memory:")?;
+    /// # tokio::spawn(hub.worker().orchestration(ORDER, code).build()?.run(std::future::pending()));
+    /// let order = hub.client().start(ORDER, &7).await?;
+    ///
+    /// let waited = order.output_within(std::time::Duration::from_millis(1)).await;
+    /// assert!(matches!(waited, Err(dauer::ClientError::Client(dauer::RawClientError::TimedOut(_)))));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Handle::output`], and [`Error::Client`] when it has not ended by then.

@@ -16,6 +16,18 @@ use super::purge::PurgeCall;
 use super::{Client, Error, Instance};
 
 /// The largest page: it is in memory as a whole, and each instance brings its output along.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dauer::{ClientError, PAGE_SIZE_MAX};
+///
+/// let query = dauer::open("memory:")?.client().query();
+/// let refused = query.page_size(PAGE_SIZE_MAX + 1).page().await;
+/// assert!(matches!(refused, Err(ClientError::PageSize { .. })));
+/// # Ok(())
+/// # }
+/// ```
 pub const PAGE_SIZE_MAX: usize = 10_000;
 
 /// Which instances are meant. All conditions hold together; without any, all orchestrations are. What is found is in the

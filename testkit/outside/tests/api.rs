@@ -15,6 +15,7 @@ const CLOSED: &[(&str, &str)] = &[
         "settings: built as `HostOptions { lease, ..HostOptions::default() }`, which the mark forbids",
     ),
     ("TroublePolicy", "settings, as HostOptions"),
+    ("TurnLimits", "settings, as HostOptions"),
     ("Reuse", "one list, to be written down where an orchestration is started"),
     ("ExecutionId", "a number with a name, as Timestamp"),
     ("Timestamp", "a number with a name: what it is will not change"),
