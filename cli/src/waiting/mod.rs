@@ -355,7 +355,7 @@ mod tests {
         let worker = Some("host-1".to_owned());
         let running = Open::Activity { name: "ship".to_owned(), attempt: 3, worker };
         let line = "activity 'ship' (attempt 3, on worker 'host-1')";
-        assert_eq!(list(&[running.clone()], None, &[]), line);
+        assert_eq!(list(std::slice::from_ref(&running), None, &[]), line);
         let both = list(&[running, activity("pack")], None, &[]);
         assert_eq!(both, "2 activities ('pack', 'ship'), 1 of them on a worker");
         let pause = list(&[timer(30)], Some(("ship", 2)), &[]);
