@@ -81,7 +81,7 @@ pub fn obey(plan: Plan, ledger: &Ledger, past: &[HistoryEvent]) -> Result<Finish
     let carried = (0..).zip(&events).filter_map(|(index, new)| Some((new.source?, Fate::Event(index))));
     let carried: Vec<_> = carried.chain(plan.fates.iter().copied()).collect();
     let limits = room_to_end();
-    let plan = Plan { record, now, events, step: Step::Run { fresh: true }, ..plan };
+    let plan = Plan { record, now, events, ..plan };
     let mut effects = Effects::new(plan, Ledger::new(ledger.instance().clone(), execution), &limits)?;
     issue_again(&mut effects)?;
     close(effects, carried, reason)

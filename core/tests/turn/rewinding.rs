@@ -60,6 +60,13 @@ fn behaviour_54_what_failed_is_done_again_and_what_succeeded_is_not() {
 }
 
 #[test]
+fn a_rewind_does_not_go_back_in_time() {
+    let mut run = failed_run();
+    run.at(2_500).rewind("").unwrap();
+    assert_eq!(run.events().last().unwrap().timestamp, Some(dauer_proto::time::from_millis(3_000)));
+}
+
+#[test]
 fn behaviour_54_only_a_failed_run_is_rewound() {
     let mut run = Run::running([task(0, "pay")]);
     let refused = run.rewind("").err().unwrap();

@@ -142,7 +142,7 @@ mod tests {
             by: Some(0),
             amendment: Some([9; 32]),
             taken: vec![MessageId([0; 16]), MessageId([5; 16])],
-            ..short.clone()
+            ..short
         };
         for last in [short, long] {
             let execution = if last.execution == own { Vec::new() } else { 8_u128.to_be_bytes().to_vec() };
