@@ -47,6 +47,21 @@ fn a_repeated_commit_takes_nothing_back_that_was_given_away() {
 }
 
 #[test]
+fn a_start_is_remembered_when_another_takes_its_place_and_not_before() {
+    let w = World::new();
+    let first = w.start("order", "Orders");
+    w.create(&first);
+    let session = w.session();
+    commit(&session, step(&turn_of(&session, "order"))).unwrap();
+    assert_eq!(w.dumped("order").memory, [], "the record names it");
+    w.send(&w.event("order"));
+    let turn = turn_of(&session, "order");
+    let record = Record { start: MessageId([7; 16]), ..step(&turn).record };
+    commit(&session, Checkpoint { record, ..step(&turn) }).unwrap();
+    assert!(w.dumped("order").memory.iter().any(|(id, _)| *id == first.id));
+}
+
+#[test]
 fn two_amendments_of_one_fence_do_not_pass_for_each_other() {
     let w = World::new();
     let turn = w.running("order");
