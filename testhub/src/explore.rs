@@ -10,6 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::activity::Called;
 use crate::error::TestError;
 use crate::hub::{Ended, Subject, TestHub, typed};
+use crate::readable;
 use crate::world::Fault;
 
 /// What a run was disturbed by.
@@ -243,7 +244,7 @@ impl TestHub<'_> {
             result => result,
         };
         check(&Case { injected, result, calls: self.calls().to_vec() });
-        Ok(ended)
+        Ok(readable::ended(ended, subject.registry.payloads()))
     }
 }
 

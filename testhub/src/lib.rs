@@ -17,6 +17,7 @@ mod error;
 mod explore;
 mod hub;
 mod instance;
+mod readable;
 #[cfg(feature = "json")]
 mod replay;
 mod script;

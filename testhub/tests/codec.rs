@@ -97,6 +97,28 @@ fn what_cannot_be_read_says_so_without_the_payload() {
     assert!(!told.contains(SECRET), "{told}");
 }
 
+#[test]
+fn a_codec_that_never_gives_the_same_twice_is_no_lack_of_determinism() {
+    let mut hub = hub().codec(Salted(AtomicU32::new(1)));
+    assert_eq!(hub.run(VAULT, vault, SECRET.to_owned()).unwrap(), SECRET);
+    // A script is used up by one run.
+    let mut hub = TestHub::new().activity(SCRIPT, |word: String| Ok(word)).codec(Salted(AtomicU32::new(1)));
+    let runs = hub.crash_after_every_checkpoint(VAULT, changed, SECRET.to_owned(), |case| {
+        assert_eq!(case.result.as_ref().unwrap(), SECRET);
+    });
+    assert!(runs.unwrap() > 2);
+    // What really differs is seen through it.
+    let error = hub.run(VAULT, unsteady, SECRET.to_owned()).unwrap_err();
+    assert!(matches!(error, TestError::NotDeterministic { .. }), "{error:?}");
+}
+
+/// Gives something else each time it runs.
+async fn unsteady(ctx: OrchestrationContext, word: String) -> Result<String> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    Ok(ctx.call(SCRIPT, &format!("{word}{run}")).await?)
+}
+
 /// As [`Shifted`], and never the same twice: as encryption with a nonce.
 struct Salted(AtomicU32);
 

@@ -28,7 +28,8 @@ Exit codes:
   5  not in this state: it has ended already, or has not ended yet
   6  the instance that was waited for failed or was terminated
   7  waited too long
-  8  the store cannot be used";
+  8  the store cannot be used
+130  interrupted by Ctrl-C";
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;

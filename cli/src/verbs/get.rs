@@ -11,7 +11,7 @@ use super::{found, on_store, watch};
 use crate::error::Failure;
 use crate::output::{Common, Format, Versioned, embedded, plain, status_name, write_data};
 use crate::view::{self, Detailed, Instance};
-use crate::waiting::{Waiting, past, waiting};
+use crate::waiting::{Past, Waiting, past, waiting};
 
 /// How often to look again at an instance that began another run meanwhile: more than anyone is so unlucky.
 const LOOKS: u32 = 5;
@@ -42,7 +42,7 @@ pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
         match arguments.watch {
             true => watch(hub, &id, &arguments.common).await?,
             false => {
-                let shown = look(hub, &id, &arguments.common).await?;
+                let shown = look(hub, &id, &arguments.common, None).await?;
                 io::stdout().lock().write_all(&shown.text(&id, &arguments.common)?)?;
             }
         }
@@ -55,26 +55,39 @@ pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
 struct Seen {
     record: Record,
     input: Option<String>,
+    past: Past,
     waiting: Option<Waiting>,
 }
 
 /// Looks at an instance, again if it began another run meanwhile.
-async fn look(hub: &Hub, id: &InstanceId, common: &Common) -> Result<Seen, Failure> {
+async fn look(hub: &Hub, id: &InstanceId, common: &Common, before: Option<&Seen>) -> Result<Seen, Failure> {
     let mut looks = 1;
     loop {
-        match look_once(hub, id, common).await {
+        match look_once(hub, id, common, before).await {
             Err(Failure::Client(ClientError::MovedOn(_))) if looks < LOOKS => looks += 1,
             result => return result,
         }
     }
 }
 
-async fn look_once(hub: &Hub, id: &InstanceId, common: &Common) -> Result<Seen, Failure> {
+async fn look_once(
+    hub: &Hub,
+    id: &InstanceId,
+    common: &Common,
+    before: Option<&Seen>,
+) -> Result<Seen, Failure> {
     let record = found(hub, id).await?;
-    let mut past = past(hub, id, &record).await?;
-    let input = past.started.take().and_then(|start| start.input);
-    let waiting = waiting(&**hub.manage(), (id, &record), past, common.dates()).await?;
-    Ok(Seen { record, input, waiting })
+    let (past, input) = match before {
+        // Its history is as it was, and may be long.
+        Some(before) if before.record == record => (before.past.clone(), before.input.clone()),
+        _ => {
+            let mut past = past(hub, id, &record).await?;
+            let input = past.started.take().and_then(|start| start.input);
+            (past, input)
+        }
+    };
+    let waiting = waiting(&**hub.manage(), (id, &record), past.clone(), common.dates()).await?;
+    Ok(Seen { record, input, past, waiting })
 }
 
 impl Seen {
@@ -129,7 +142,7 @@ async fn watch(hub: &Hub, id: &InstanceId, common: &Common) -> Result<(), Failur
     let redraws = watch::redraws(common);
     let mut before: Option<Seen> = None;
     loop {
-        let seen = look(hub, id, common).await?;
+        let seen = look(hub, id, common, before.as_ref()).await?;
         if redraws {
             watch::draw(&String::from_utf8_lossy(&seen.text(id, common)?))?;
         } else if !before.as_ref().is_some_and(|before| seen.is_as(before)) {

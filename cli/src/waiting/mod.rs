@@ -40,6 +40,9 @@ pub(crate) enum Open {
         attempt: u32,
         /// Who has it, if anybody.
         worker: Option<String>,
+        /// Whether it was found among what is to be done: without that nobody knows who has it.
+        #[serde(skip)]
+        found: bool,
     },
     /// A timer that has not fired.
     Timer {
@@ -82,17 +85,14 @@ pub(crate) async fn waiting(
     if record.status.is_ended() {
         return Ok(None);
     }
-    let around = match record.status {
-        Status::Pending | Status::Running if record.trouble.is_none() => around(hub, Some(id)).await?,
-        _ => Around::default(),
-    };
+    let around = around(hub, Some(id)).await?;
     let mut open = Vec::with_capacity(past.open.len());
     for (identity, mut each) in past.open {
-        if let (Open::Activity { attempt, worker, .. }, Some((begun, host))) =
+        if let (Open::Activity { attempt, worker, found, .. }, Some((begun, host))) =
             (&mut each, around.task(identity))
         {
             *attempt += begun;
-            *worker = host;
+            (*worker, *found) = (host, true);
         }
         open.push(each);
     }
@@ -250,15 +250,18 @@ impl Situation<'_> {
     /// Who has the activities, in as many words as there is room for.
     fn who(&self, what: &str) -> String {
         let workers = self.open.iter().filter_map(|each| match each {
-            Open::Activity { attempt, worker, .. } => Some((attempt, worker)),
+            Open::Activity { attempt, worker, found, .. } => Some((attempt, worker, found)),
             _ => None,
         });
         let workers: Vec<_> = workers.collect();
         match (what, workers.as_slice()) {
-            ("activity", [(attempt, Some(worker))]) => format!(" (attempt {attempt}, on worker '{worker}')"),
-            ("activity", [(attempt, None)]) => format!(" (attempt {attempt}, on no worker)"),
-            ("activities", many) => {
-                let running = many.iter().filter(|(_, worker)| worker.is_some()).count();
+            ("activity", [(attempt, Some(worker), _)]) => {
+                format!(" (attempt {attempt}, on worker '{worker}')")
+            }
+            ("activity", [(attempt, None, true)]) => format!(" (attempt {attempt}, on no worker)"),
+            ("activity", [(attempt, None, false)]) => format!(" (attempt {attempt})"),
+            ("activities", many) if many.iter().all(|(_, _, found)| **found) => {
+                let running = many.iter().filter(|(_, worker, _)| worker.is_some()).count();
                 format!(", {running} of them on a worker")
             }
             _ => String::new(),
@@ -321,7 +324,7 @@ mod tests {
     }
 
     fn activity(name: &str) -> Open {
-        Open::Activity { name: name.to_owned(), attempt: 1, worker: None }
+        Open::Activity { name: name.to_owned(), attempt: 1, worker: None, found: true }
     }
 
     fn timer(seconds: i64) -> Open {
@@ -353,11 +356,15 @@ mod tests {
     #[test]
     fn attempts_and_workers_are_told() {
         let worker = Some("host-1".to_owned());
-        let running = Open::Activity { name: "ship".to_owned(), attempt: 3, worker };
+        let running = Open::Activity { name: "ship".to_owned(), attempt: 3, worker, found: true };
         let line = "activity 'ship' (attempt 3, on worker 'host-1')";
         assert_eq!(list(std::slice::from_ref(&running), None, &[]), line);
         let both = list(&[running, activity("pack")], None, &[]);
         assert_eq!(both, "2 activities ('pack', 'ship'), 1 of them on a worker");
+        let unknown = Open::Activity { name: "ship".to_owned(), attempt: 2, worker: None, found: false };
+        assert_eq!(list(&[unknown.clone()], None, &[]), "activity 'ship' (attempt 2)");
+        let both = list(&[unknown, activity("pack")], None, &[]);
+        assert_eq!(both, "2 activities ('pack', 'ship')", "nobody looked far enough");
         let pause = list(&[timer(30)], Some(("ship", 2)), &[]);
         assert!(pause.contains("(in 30 s) after activity 'ship' failed 2 times, or an event"), "{pause}");
         let pause = list(&[timer(30)], Some(("ship", 1)), &[]);

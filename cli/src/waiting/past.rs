@@ -11,7 +11,7 @@ use super::Open;
 use crate::error::Failure;
 
 /// What the history of a run tells.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Past {
     /// How it was started; absent before it has begun.
     pub(crate) started: Option<ExecutionStartedEvent>,
@@ -81,7 +81,7 @@ impl Reading {
         Some(match event.event_type.as_ref()? {
             EventType::TaskScheduled(task) => {
                 let failures = self.failures.get(&task.name).copied().unwrap_or_default();
-                Open::Activity { name: task.name.clone(), attempt: failures + 1, worker: None }
+                Open::Activity { name: task.name.clone(), attempt: failures + 1, worker: None, found: false }
             }
             EventType::TimerCreated(timer) => {
                 let due = timer.fire_at.as_ref().and_then(|at| to_millis_ceil(at).ok());
