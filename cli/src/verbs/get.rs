@@ -157,3 +157,29 @@ async fn watch(hub: &Hub, id: &InstanceId, common: &Common) -> Result<(), Failur
         tokio::time::sleep(watch::PAUSE).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dauer::ExecutionId;
+    use dauer_core::MessageId;
+    use dauer_core::model::{Kind, QueueKey};
+
+    use super::*;
+
+    fn seen(line: &str, workers: usize) -> Seen {
+        let queue = QueueKey::new(Kind::Orchestration, "order", None);
+        let record = Record::pending(queue, ExecutionId(1), MessageId([2; 16]));
+        let waiting = Waiting { line: line.to_owned(), open: Vec::new(), workers: Some(workers) };
+        Seen { record, input: None, past: Past::default(), waiting: Some(waiting) }
+    }
+
+    #[test]
+    fn time_that_passes_is_no_change() {
+        let before = seen("a worker, since 1 s", 0);
+        assert!(seen("a worker, since 2 s", 0).is_as(&before));
+        assert!(!seen("a worker, since 1 s", 1).is_as(&before), "a worker came");
+        let mut begun = seen("a worker, since 1 s", 0);
+        begun.record.history_len = 1;
+        assert!(!begun.is_as(&before));
+    }
+}
