@@ -14,6 +14,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(["durable_task.proto"], ["proto"])?;
     // Ordered maps: tags and properties must encode to the same bytes every time, because message identities and
     // the simulator's traces are computed from them.
-    prost_build::Config::new().btree_map(["."]).compile_fds(descriptors)?;
+    let mut config = prost_build::Config::new();
+    config.btree_map(["."]);
+    // Every event has the size of the largest kind, and is moved a dozen times a turn: what is large and seldom there is
+    // kept aside.
+    for aside in [
+        ".ExecutionStartedEvent.parentInstance",
+        ".ExecutionStartedEvent.parentTraceContext",
+        ".ExecutionRewoundEvent.parentInstance",
+        ".ExecutionRewoundEvent.parentTraceContext",
+        ".HistoryStateEvent.orchestrationState",
+    ] {
+        config.boxed(aside);
+    }
+    config.compile_fds(descriptors)?;
     Ok(())
 }

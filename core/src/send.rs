@@ -116,7 +116,7 @@ pub fn start(request: StartRequest, caller: Caller, over: Over) -> Result<Messag
         input: request.input,
         tags: request.tags.to_map(),
         scheduled_start_timestamp: scheduled.map(|at| time::from_millis(at.0)),
-        parent_trace_context: request.trace,
+        parent_trace_context: request.trace.map(Box::new),
         ..event::start(request.name, request.instance.as_str(), execution.to_string())
     };
     Ok(Message {

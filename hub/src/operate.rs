@@ -117,7 +117,7 @@ impl Client {
             version: started.version,
             input: started.input,
             tags: record.tags,
-            trace: started.parent_trace_context,
+            trace: started.parent_trace_context.map(|trace| *trace),
             ..StartRequest::new(to.clone().unwrap_or_else(|| instance.clone()), started.name)
         };
         // The ended one is replaced, which was asked for. What has the other id is none of this call's business.

@@ -208,7 +208,7 @@ impl<'a> Effects<'a> {
         let start = ExecutionStartedEvent {
             version: version.clone(),
             input: child.input,
-            parent_instance: Some(ParentInstanceInfo {
+            parent_instance: Some(Box::new(ParentInstanceInfo {
                 task_scheduled_id: event_id,
                 name,
                 version: own_version,
@@ -216,8 +216,8 @@ impl<'a> Effects<'a> {
                     instance_id: parent.instance.to_string(),
                     execution_id: Some(parent.execution.to_string()),
                 }),
-            }),
-            parent_trace_context: child.parent_trace_context,
+            })),
+            parent_trace_context: child.parent_trace_context.map(Box::new),
             tags: child.tags.clone(),
             ..event::start(child.name.as_str(), to.as_str(), execution.to_string())
         };

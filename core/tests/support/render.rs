@@ -52,7 +52,7 @@ fn detail(event: &HistoryEvent, kind: &EventType) -> Option<String> {
                 let instance = parent.orchestration_instance.as_ref().unwrap();
                 format!(" parent={}#{}", instance.instance_id, parent.task_scheduled_id)
             });
-            let labels = labels(e.version.as_ref(), &e.tags, e.parent_trace_context.as_ref());
+            let labels = labels(e.version.as_ref(), &e.tags, e.parent_trace_context.as_deref());
             format!(" {}{}{labels}{parent}", e.name, payload(e.input.as_ref()))
         }
         EventType::ExecutionCompleted(e) => {

@@ -63,7 +63,7 @@ fn body(kind: &EventType) -> (&'static str, Checked) {
             ("eventSent", filled("instanceId", &e.instance_id).and(filled("name", &e.name)))
         }
         EventType::EventRaised(e) => ("eventRaised", filled("name", &e.name)),
-        EventType::HistoryState(e) => ("historyState", history_state(e.orchestration_state.as_ref())),
+        EventType::HistoryState(e) => ("historyState", history_state(e.orchestration_state.as_deref())),
         EventType::ExecutionRewound(e) => ("executionRewound", execution_rewound(e)),
         EventType::ExecutionTerminated(_) => ("executionTerminated", Ok(())),
         EventType::ExecutionSuspended(_) => ("executionSuspended", Ok(())),
@@ -104,7 +104,7 @@ fn execution_started(started: &ExecutionStartedEvent) -> Checked {
         .and_then(|()| present("executionId", instance.execution_id.as_ref()).map(drop))
         .map_err(|invalid| invalid.within("orchestrationInstance"))?;
     timestamp_if_present("scheduledStartTimestamp", started.scheduled_start_timestamp.as_ref())?;
-    started.parent_instance.as_ref().map_or(Ok(()), parent_instance)
+    started.parent_instance.as_deref().map_or(Ok(()), parent_instance)
 }
 
 fn execution_rewound(rewound: &ExecutionRewoundEvent) -> Checked {
@@ -113,7 +113,7 @@ fn execution_rewound(rewound: &ExecutionRewoundEvent) -> Checked {
     if let Some(id) = &rewound.parent_execution_id {
         execution_id("parentExecutionId", id)?;
     }
-    rewound.parent_instance.as_ref().map_or(Ok(()), parent_instance)
+    rewound.parent_instance.as_deref().map_or(Ok(()), parent_instance)
 }
 
 /// A child answers its parent by this, so it must be whole.

@@ -123,7 +123,7 @@ fn the_deepest_legal_failure_decodes_everywhere() {
             failure_details: Some(failure),
             ..Default::default()
         };
-        let kind = EventType::HistoryState(HistoryStateEvent { orchestration_state: Some(state) });
+        let kind = EventType::HistoryState(HistoryStateEvent { orchestration_state: Some(Box::new(state)) });
         let event = event::new(1, event::NO_ACTION, kind);
         assert_eq!(decode_event(&encode_event(&event)).as_ref(), Ok(&event));
 

@@ -107,9 +107,9 @@ fn execution_kinds() -> Vec<Kind> {
                     version,
                     input,
                     orchestration_instance: Some(instance),
-                    parent_instance,
+                    parent_instance: parent_instance.map(Box::new),
                     scheduled_start_timestamp: start,
-                    parent_trace_context: trace,
+                    parent_trace_context: trace.map(Box::new),
                     orchestration_span_id: span,
                     tags,
                 })
@@ -132,11 +132,11 @@ fn execution_kinds() -> Vec<Kind> {
                     reason,
                     parent_execution_id: run,
                     instance_id: name.clone(),
-                    parent_trace_context: trace,
+                    parent_trace_context: trace.map(Box::new),
                     name,
                     version: input.clone(),
                     input,
-                    parent_instance,
+                    parent_instance: parent_instance.map(Box::new),
                     tags,
                 })
             });
@@ -222,7 +222,7 @@ fn other_kinds() -> Vec<Kind> {
                 tags,
                 ..Default::default()
             };
-            EventType::HistoryState(HistoryStateEvent { orchestration_state: Some(state) })
+            EventType::HistoryState(HistoryStateEvent { orchestration_state: Some(Box::new(state)) })
         },
     );
     vec![

@@ -92,7 +92,7 @@ fn started() -> HistoryEvent {
         version: Some("1.0".into()),
         input: Some("3".into()),
         scheduled_start_timestamp: Some(time::from_millis(AT)),
-        parent_trace_context: trace(),
+        parent_trace_context: trace().map(Box::new),
         tags: [("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())].into(),
         ..event::start("order", "order-7", "000102030405060708090a0b0c0d0e0f")
     };

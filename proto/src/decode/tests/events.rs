@@ -94,7 +94,8 @@ fn parents() {
     let instance =
         |id: &str, run: &str| Some(OrchestrationInstance { instance_id: id.into(), execution_id: text(run) });
     let parent = |task_scheduled_id, orchestration_instance| {
-        Some(ParentInstanceInfo { task_scheduled_id, orchestration_instance, ..Default::default() })
+        let parent = ParentInstanceInfo { task_scheduled_id, orchestration_instance, ..Default::default() };
+        Some(Box::new(parent))
     };
     let child_of = |parent_instance| {
         let start = ExecutionStartedEvent { parent_instance, ..event::start("Order", "order-1", RUN) };
@@ -228,7 +229,9 @@ fn tasks_children_timers_and_events() {
 
 #[test]
 fn history_states() {
-    let of_state = |state| of(EventType::HistoryState(HistoryStateEvent { orchestration_state: state }));
+    let of_state = |state: Option<OrchestrationState>| {
+        of(EventType::HistoryState(HistoryStateEvent { orchestration_state: state.map(Box::new) }))
+    };
     let state = || OrchestrationState { instance_id: "a".into(), ..Default::default() };
     let with = |change: fn(&mut OrchestrationState)| {
         let mut state = state();
