@@ -362,7 +362,7 @@ mod tests {
         let both = list(&[running, activity("pack")], None, &[]);
         assert_eq!(both, "2 activities ('pack', 'ship'), 1 of them on a worker");
         let unknown = Open::Activity { name: "ship".to_owned(), attempt: 2, worker: None, found: false };
-        assert_eq!(list(&[unknown.clone()], None, &[]), "activity 'ship' (attempt 2)");
+        assert_eq!(list(std::slice::from_ref(&unknown), None, &[]), "activity 'ship' (attempt 2)");
         let both = list(&[unknown, activity("pack")], None, &[]);
         assert_eq!(both, "2 activities ('pack', 'ship')", "nobody looked far enough");
         let pause = list(&[timer(30)], Some(("ship", 2)), &[]);
