@@ -44,7 +44,7 @@ pub fn orchestrator_request(plan: &Plan, past: Past) -> Result<OrchestratorReque
         instance_id: plan.instance().to_string(),
         execution_id: Some(record.execution.to_string()),
         past_events,
-        new_events: plan.new_events(),
+        new_events: plan.new_events().to_vec(),
         // .NET refuses entities without it; zero says that messages arrive in order (behaviour 15).
         entity_parameters: Some(OrchestratorEntityParameters {
             entity_message_reorder_window: Some(Duration::default()),

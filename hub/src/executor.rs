@@ -1,6 +1,7 @@
 //! The seam to workers: a turn or an activity in, an answer out.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -30,8 +31,8 @@ pub struct TurnWork {
     pub record: Record,
     /// What went before.
     pub past: Past,
-    /// What is new; never empty.
-    pub new: Vec<HistoryEvent>,
+    /// What is new; never empty. Let go of it with the answer at the latest: then the hub need not copy it.
+    pub new: Arc<Vec<HistoryEvent>>,
 }
 
 /// A worker's answer to a turn.

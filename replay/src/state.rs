@@ -63,7 +63,8 @@ pub(crate) struct State {
     next_id: i32,
     /// Asked for, and not seen in the history so far. What is left when the history ends is new: also where the
     /// history has gaps, because a rewind takes failed calls out of it, for them to be asked for again.
-    decided: BTreeMap<i32, Decided>,
+    /// Boxed: most turns ask for one thing, and the map makes room for eleven.
+    decided: BTreeMap<i32, Box<Decided>>,
     open: BTreeMap<i32, Open>,
     waiting: BTreeMap<i32, Wait>,
     fault: Option<TurnError>,
@@ -165,7 +166,7 @@ impl Shared {
         let id = state.next_id;
         state.next_id = id.saturating_add(1);
         state.last = Some(place);
-        state.decided.insert(id, Decided { action, place });
+        state.decided.insert(id, Box::new(Decided { action, place }));
         if let Some(kind) = kind {
             state.open.insert(id, Open { kind, outcome: None });
         }

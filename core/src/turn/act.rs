@@ -1,6 +1,7 @@
 //! Carrying out actions: each becomes a history event and, where it has an effect, a task, a timer or a message.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dauer_proto::{
     ActionType, CompleteOrchestrationAction, CreateSubOrchestrationAction, CreateTimerAction,
@@ -49,10 +50,11 @@ impl<'a> Effects<'a> {
         if plan.is_fresh() {
             ledger = Ledger::new(plan.fence.instance.clone(), plan.record.execution);
         }
-        let (mut decoded, mut encoded) = (Vec::new(), Vec::new());
-        for new in std::mem::take(&mut plan.events) {
-            ledger.record(&new.event, new.source)?;
-            decoded.push(new.event);
+        // The worker is done with them, as a rule: nothing is copied.
+        let decoded = Arc::unwrap_or_clone(std::mem::take(&mut plan.events));
+        let mut encoded = Vec::with_capacity(decoded.capacity());
+        for (event, new) in decoded.iter().zip(std::mem::take(&mut plan.origins)) {
+            ledger.record(event, new.source)?;
             encoded.push(new.encoded);
         }
         let messages = std::mem::take(&mut plan.refusals);

@@ -1,6 +1,7 @@
 //! The first half of a turn: what each message is worth.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use dauer_proto::{EventType, HistoryEvent, event, failure, time};
 
@@ -21,10 +22,20 @@ use crate::turn::{Input, NewEvent, Plan, Stalled, Step};
 /// # Errors
 /// [`Stalled`] when a message cannot be read.
 pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
-    if let Some(start) = not_yet_due(&input) {
-        return before_its_time(&input, ledger, start);
-    }
-    let mut gather = Gather::new(&input, ledger);
+    let mut plan = match not_yet_due(&input) {
+        Some(start) => before_its_time(&input, ledger, start)?,
+        None => in_its_time(&input, ledger)?,
+    };
+    // Those that the turn has used: they have a fate.
+    let mut used: Vec<MessageId> = plan.fates.iter().map(|(id, _)| *id).collect();
+    used.sort_unstable();
+    plan.completions = input.completions;
+    plan.completions.retain(|done| used.binary_search(&done.answer.id).is_ok());
+    Ok(plan)
+}
+
+fn in_its_time(input: &Input, ledger: &Ledger) -> Result<Plan, Stalled> {
+    let mut gather = Gather::new(input, ledger);
     for message in &input.messages {
         if gather.take(message)? == Flow::Stop {
             break;
@@ -43,7 +54,7 @@ pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
     if matches!(step, Step::Run { .. }) {
         gather.precede_with_time();
     }
-    Ok(gather.into_plan(&input, step))
+    Ok(gather.into_plan(step))
 }
 
 /// Whether the loop over the messages goes on.
@@ -64,8 +75,10 @@ struct Gather<'a> {
     controlled: bool,
     /// Whether the code is to be run although no event may have come: it was rewound.
     woken: bool,
+    /// What messages of this turn have answered; nothing is kept of the answer that comes alone.
     closed: BTreeSet<MessageId>,
-    events: Vec<NewEvent>,
+    events: Vec<HistoryEvent>,
+    origins: Vec<NewEvent>,
     fates: Vec<(MessageId, Fate)>,
     refusals: Vec<Message>,
     now: Timestamp,
@@ -74,6 +87,7 @@ struct Gather<'a> {
 
 impl<'a> Gather<'a> {
     fn new(input: &'a Input, ledger: &'a Ledger) -> Self {
+        let count = input.messages.len() + input.completions.len();
         Self {
             input,
             ledger,
@@ -83,8 +97,10 @@ impl<'a> Gather<'a> {
             controlled: ledger.is_controlled(),
             woken: false,
             closed: BTreeSet::new(),
-            events: Vec::new(),
-            fates: Vec::new(),
+            // Events are large: room for all of them, the time before them and what most turns ask for, and no more.
+            events: Vec::with_capacity(count + 2),
+            origins: Vec::with_capacity(count + 1),
+            fates: Vec::with_capacity(count),
             refusals: Vec::new(),
             now: input.now.max(ledger.now()),
             step: Step::Run { fresh: false },
@@ -216,6 +232,7 @@ impl<'a> Gather<'a> {
             return;
         }
         self.events.clear();
+        self.origins.clear();
         for (_, fate) in &mut self.fates {
             if let Fate::Event(_) = fate {
                 *fate = Fate::Dropped(DropReason::OtherExecution);
@@ -270,7 +287,7 @@ impl<'a> Gather<'a> {
             return Ok(());
         }
         if let Some(answers) = message.answers
-            && (self.ledger.open(answers).is_none() || !self.closed.insert(answers))
+            && (self.ledger.open(answers).is_none() || !self.closes(answers))
             && !planted::is_on(Bug::DuplicateCompletion)
             && !planted::is_on(Bug::StaleExecution)
         {
@@ -278,6 +295,12 @@ impl<'a> Gather<'a> {
             return Ok(());
         }
         self.accept(message)
+    }
+
+    /// Whether nothing in this turn has answered that before.
+    fn closes(&mut self, answers: MessageId) -> bool {
+        let alone = self.input.messages.len() + self.input.completions.len() == 1;
+        alone || self.closed.insert(answers)
     }
 
     fn accept(&mut self, message: &Message) -> Result<(), Stalled> {
@@ -298,13 +321,13 @@ impl<'a> Gather<'a> {
         }
         let index = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
         self.fates.push((message.id, Fate::Event(index)));
-        self.events.push(NewEvent { event, encoded: message.event.clone(), source: Some(message.id) });
+        self.events.push(event);
+        self.origins.push(NewEvent { encoded: message.event.clone(), source: Some(message.id) });
         Ok(())
     }
 
     fn precede_with_time(&mut self) {
-        let started = event::orchestrator_started(self.now.0);
-        self.events.insert(0, NewEvent { encoded: Encoded::new(&started), event: started, source: None });
+        self.begin_with(event::orchestrator_started(self.now.0));
         // Every fate counts from the first event of the batch, which is now the OrchestratorStarted.
         for (_, fate) in &mut self.fates {
             if let Fate::Event(index) = fate {
@@ -313,13 +336,17 @@ impl<'a> Gather<'a> {
         }
     }
 
-    fn into_plan(self, input: &Input, step: Step) -> Plan {
-        let Self { record, events, fates, refusals, now, .. } = self;
-        let fence = input.fence.clone();
-        let used: BTreeSet<MessageId> = fates.iter().map(|(id, _)| *id).collect();
-        let completions =
-            input.completions.iter().filter(|done| used.contains(&done.answer.id)).cloned().collect();
-        Plan { fence, record, completions, now, events, fates, refusals, step }
+    /// Puts an event of the turn's own before all others.
+    fn begin_with(&mut self, event: HistoryEvent) {
+        self.origins.insert(0, NewEvent { encoded: Encoded::new(&event), source: None });
+        self.events.insert(0, event);
+    }
+
+    /// The plan, to which the caller adds the completions.
+    fn into_plan(self, step: Step) -> Plan {
+        let Self { input, record, events, origins, fates, refusals, now, .. } = self;
+        let (fence, events) = (input.fence.clone(), Arc::new(events));
+        Plan { fence, record, completions: Vec::new(), now, events, origins, fates, refusals, step }
     }
 
     fn dropped(&mut self, message: &Message, reason: DropReason) {
@@ -363,15 +390,10 @@ fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Pl
     for message in input.messages.iter().filter(|message| message.id != start.id) {
         match message.class {
             Class::Control(Control::Terminate) => {
-                let started = event::orchestrator_started(input.now.0);
-                gather.events.push(NewEvent {
-                    encoded: Encoded::new(&started),
-                    event: started,
-                    source: None,
-                });
+                gather.begin_with(event::orchestrator_started(input.now.0));
                 gather.accept(start)?;
                 gather.accept(message)?;
-                return Ok(gather.into_plan(input, Step::Unborn));
+                return Ok(gather.into_plan(Step::Unborn));
             }
             Class::Control(_) => {
                 gather.dropped(message, DropReason::PutOff);
@@ -387,9 +409,9 @@ fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Pl
         Step::Replace(by) => {
             // Left in the inbox, the old start would come up at its time and replace the new run's remains.
             gather.dropped(start, DropReason::OtherExecution);
-            Ok(gather.into_plan(input, Step::Replace(by)))
+            Ok(gather.into_plan(Step::Replace(by)))
         }
-        _ => Ok(gather.into_plan(input, Step::Defer(put_off))),
+        _ => Ok(gather.into_plan(Step::Defer(put_off))),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The end of a run: the parent is answered, children are told, entity locks are given back.
 
+use std::sync::Arc;
+
 use dauer_proto::{
     EntityMessageType, EntityUnlockSentEvent, OrchestrationStatus, TaskFailureDetails, event, failure,
 };
@@ -58,7 +60,8 @@ pub fn force_terminate(
         record: record.clone(),
         completions: Vec::new(),
         now: now.max(ledger.now()),
-        events: Vec::new(),
+        events: Arc::default(),
+        origins: Vec::new(),
         fates: Vec::new(),
         refusals: Vec::new(),
         step: Step::Quiet,

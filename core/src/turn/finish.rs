@@ -1,6 +1,5 @@
 //! The second half of a turn: the worker's answer becomes a checkpoint.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dauer_proto::{
@@ -270,8 +269,10 @@ pub(crate) fn checkpoint(effects: Effects<'_>, mut record: Record, history: Hist
     record.attempts = 0;
     record.trouble = None;
     let Effects { plan, ledger, tasks, timers, messages, .. } = effects;
-    let fused: BTreeSet<MessageId> = plan.completions.iter().map(|completion| completion.answer.id).collect();
-    let consumed = plan.fates.iter().map(|(id, _)| *id).filter(|id| !fused.contains(id)).collect();
+    let mut fused: Vec<MessageId> = plan.completions.iter().map(|done| done.answer.id).collect();
+    fused.sort_unstable();
+    let consumed =
+        plan.fates.iter().map(|(id, _)| *id).filter(|id| fused.binary_search(id).is_err()).collect();
     let Plan { fence, completions, .. } = plan;
     let then = Then::Release { delay: Duration::ZERO };
     (

@@ -16,6 +16,8 @@ mod end;
 mod finish;
 mod rewind;
 
+use std::sync::Arc;
+
 use dauer_proto::{HistoryEvent, OrchestrationTraceContext, OrchestratorAction};
 
 use crate::ids::{InstanceId, MessageId, Timestamp};
@@ -61,17 +63,20 @@ pub struct Plan {
     pub(crate) record: Record,
     pub(crate) completions: Vec<Completion>,
     pub(crate) now: Timestamp,
-    pub(crate) events: Vec<NewEvent>,
+    /// The events that the turn adds to the history before the worker's actions. Shared with the worker.
+    pub(crate) events: Arc<Vec<HistoryEvent>>,
+    /// Where each of them is from.
+    pub(crate) origins: Vec<NewEvent>,
     pub(crate) fates: Vec<(MessageId, Fate)>,
     pub(crate) refusals: Vec<Message>,
     pub(crate) step: Step,
 }
 
-/// One event that the turn adds to the history before the worker's actions.
+/// One of the events that the turn adds to the history before the worker's actions.
 #[derive(Debug, Clone)]
 pub(crate) struct NewEvent {
-    pub(crate) event: HistoryEvent,
     pub(crate) encoded: Encoded,
+    /// The message that brought it.
     pub(crate) source: Option<MessageId>,
 }
 
@@ -95,10 +100,11 @@ pub(crate) enum Step {
 }
 
 impl Plan {
-    /// The events for the worker; empty when there is nothing to run, and [`settle`] makes the checkpoint.
+    /// The events for the worker; empty when there is nothing to run, and [`settle`] makes the checkpoint. Not copied: a
+    /// worker that lets go of them before [`finish`] is called saves copying them there.
     #[must_use]
-    pub fn new_events(&self) -> Vec<HistoryEvent> {
-        if self.is_run() { self.events.iter().map(|new| new.event.clone()).collect() } else { Vec::new() }
+    pub fn new_events(&self) -> Arc<Vec<HistoryEvent>> {
+        if self.is_run() { Arc::clone(&self.events) } else { Arc::default() }
     }
 
     /// Whether the worker has to run.

@@ -9,6 +9,8 @@
 //! issued again: activities, timers and entity calls as they were, and children as a [`Class::Rewind`], which each child
 //! obeys according to where it stands.
 
+use std::sync::Arc;
+
 use dauer_proto::{EventType, ExecutionRewoundEvent, HistoryEvent, event};
 
 use crate::identity;
@@ -38,7 +40,8 @@ pub fn rewind(
         record,
         completions: Vec::new(),
         now,
-        events: Vec::new(),
+        events: Arc::default(),
+        origins: Vec::new(),
         fates: Vec::new(),
         refusals: Vec::new(),
         step: Step::Rewind(reason),
@@ -68,20 +71,20 @@ pub fn obey(plan: Plan, ledger: &Ledger, past: &[HistoryEvent]) -> Result<Finish
         ..plan.record.clone()
     };
     let mut raised = ledger.raised();
-    let events: Vec<_> = kept(past)
+    let (events, origins): (Vec<_>, Vec<_>) = kept(past)
         .into_iter()
         .map(|event| {
             let is_raised = matches!(event.event_type, Some(EventType::EventRaised(_)));
             let source = if is_raised { raised.next() } else { None };
-            NewEvent { encoded: Encoded::new(event), event: event.clone(), source }
+            (event.clone(), NewEvent { encoded: Encoded::new(event), source })
         })
-        .collect();
+        .unzip();
     let now = plan.now.max(ledger.now());
     // Counted from the first event of the history, which is one batch now.
-    let carried = (0..).zip(&events).filter_map(|(index, new)| Some((new.source?, Fate::Event(index))));
+    let carried = (0..).zip(&origins).filter_map(|(index, new)| Some((new.source?, Fate::Event(index))));
     let carried: Vec<_> = carried.chain(plan.fates.iter().copied()).collect();
     let limits = room_to_end();
-    let plan = Plan { record, now, events, ..plan };
+    let plan = Plan { record, now, events: Arc::new(events), origins, ..plan };
     let mut effects = Effects::new(plan, Ledger::new(ledger.instance().clone(), execution), &limits)?;
     issue_again(&mut effects)?;
     close(effects, carried, reason)

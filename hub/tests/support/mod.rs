@@ -236,7 +236,7 @@ impl Executor for Chain {
         count.leave();
         (self.on_turn)(&work.record)?;
         let Past::History(past) = work.past else { unreachable!("this executor keeps nothing alive") };
-        let all = || past.iter().chain(&work.new);
+        let all = || past.iter().chain(&*work.new);
         let steps: i32 = all().find_map(input).unwrap().parse().unwrap();
         let done = i32::try_from(all().filter(|event| is_answer(event)).count()).unwrap();
         let failed = all().find_map(failure);
