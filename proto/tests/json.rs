@@ -24,10 +24,10 @@ fn events() -> Vec<HistoryEvent> {
     let start = ExecutionStartedEvent {
         input: Some("{\"amount\":7}".into()),
         scheduled_start_timestamp: Some(time::from_millis(1_700_000_000_000)),
-        parent_trace_context: Some(TraceContext {
+        parent_trace_context: Some(Box::new(TraceContext {
             trace_parent: "00-ab-cd-01".into(),
             ..TraceContext::default()
-        }),
+        })),
         tags: [("b".to_owned(), "2".to_owned()), ("a".to_owned(), "1".to_owned())].into(),
         ..event::start("Order", "order-7", EXECUTION)
     };
