@@ -201,6 +201,24 @@ mod tests {
         assert_eq!(details(error), failure(type_name::<Stock>(), "no stock").with_inner(cause));
     }
 
+    /// Behind other errors the type is known by looking; of a payload's JSON it is that of serde, however it came.
+    #[test]
+    fn what_cannot_be_read_is_told_as_such() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no order")]
+        struct Order(#[source] Box<dyn StdError + Send + Sync>);
+
+        let json = || serde_json::from_str::<u32>("{").unwrap_err();
+        let kind = |source: Box<dyn StdError + Send + Sync>| {
+            details(Order(source).into()).inner_failure.map(|inner| inner.error_type)
+        };
+        let serde = Some(type_name::<serde_json::Error>().to_owned());
+        assert_eq!(kind(json().into()), serde);
+        assert_eq!(kind(PayloadError::Json(json()).into()), serde);
+        let refused = PayloadError::Codec("no key".into());
+        assert_eq!(kind(refused.into()), Some(type_name::<PayloadError>().to_owned()));
+    }
+
     #[test]
     fn fatal_is_not_retried() {
         assert!(!Error::fatal("no").is_retryable());
