@@ -111,7 +111,8 @@
 //! A completion is applied when its session holds the task under that epoch; else it is answered `Dropped(NotHeld)`,
 //! which is no error. An instance remembers the ids of the messages it consumed (a day and ten thousand of them, by
 //! default), across runs and starts: the same again is `Dropped(Repeat)`. A start is known as long as the record names it, and
-//! remembered like any other message once the record names another one.
+//! remembered like any other message once the record names another one. What was dropped is not remembered: when it comes again it
+//! is judged anew.
 //!
 //! *Checked by* `r10a_a_task_is_completed_once`, `r10b_only_the_holder_completes_a_task`,
 //! `r10c_a_consumed_message_is_remembered`,

@@ -41,7 +41,28 @@ impl Clients {
         for demand in case.program.demands(&case.id) {
             beside.push(self.raise_anew(demand, &old, Random::new(random.bits())).boxed());
         }
-        join(self.wait(case), join_all(beside)).await;
+        join(self.wait_resuming(case), join_all(beside)).await;
+    }
+
+    /// Waits for the end of a run that is not the first.
+    pub(crate) async fn wait_resuming(&self, case: &Case) {
+        match case.suspended {
+            true => drop(join(self.wait(case), self.resume_until_ended(&case.id)).await),
+            false => self.wait(case).await,
+        }
+    }
+
+    /// Resumes whenever it is suspended. A suspend for which the run before was over already was dropped; when it arrives
+    /// once more it is judged anew, and counts.
+    async fn resume_until_ended(&self, id: &InstanceId) {
+        while let Some(record) = self.get(id).await.filter(|record| !record.status.is_ended()) {
+            if record.status == Status::Suspended
+                && let Ok(resume) = send::resume(id.clone(), None, self.caller())
+            {
+                self.deliver(&resume).await;
+            }
+            self.sleep(LOOK_PAUSE).await;
+        }
     }
 
     /// Raises what an instance waits for once it runs anew: until then it is there, and has ended.

@@ -105,7 +105,7 @@ impl Clients {
             self.start(&case, &mut random).await;
             self.wait(&case).await;
             if case.rewound && self.rewind(&case).await {
-                self.wait(&case).await;
+                self.wait_resuming(&case).await;
             }
         };
         futures::future::join(main, join_all(beside)).await;
@@ -291,7 +291,7 @@ impl Clients {
     }
 
     /// Sends until it is there. False when the instance will never be there.
-    async fn deliver(&self, message: &Message) -> bool {
+    pub(crate) async fn deliver(&self, message: &Message) -> bool {
         let mut hopeless = false;
         loop {
             match self.hub.send(vec![message.clone()]).await.pop() {

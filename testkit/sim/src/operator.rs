@@ -99,16 +99,14 @@ impl Operator {
 
     /// A page of a history is what was committed by then, and has all that was committed before it was asked for.
     async fn read(&self, id: &InstanceId) {
-        let before = self.journal.committed(id);
+        // Which run was read is known when it was the same before and after: while one reads, runs may come and go.
+        let Some((of, before)) = self.journal.committed(id) else { return };
         let Ok(slice) = self.hub().read_history(id, None, 0, PAGE_BYTES).await else { return };
-        let Some((execution, after)) = self.journal.committed(id) else { return };
-        let same_run =
-            |run: &Option<(ExecutionId, Vec<Batch>)>| run.as_ref().is_none_or(|(of, _)| *of == execution);
-        if !same_run(&before) {
+        let Some((_, after)) = self.journal.committed(id).filter(|(execution, _)| *execution == of) else {
             return;
-        }
+        };
         let read: Vec<&Batch> = slice.batches.iter().map(|stored| &stored.batch).collect();
-        let missing = before.is_some_and(|(_, before)| slice.next.is_none() && read.len() < before.len());
+        let missing = slice.next.is_none() && read.len() < before.len();
         let gone = slice.batches.is_empty();
         if !gone
             && (missing
