@@ -111,8 +111,8 @@
 //! A completion is applied when its session holds the task under that epoch; else it is answered `Dropped(NotHeld)`,
 //! which is no error. An instance remembers the ids of the messages it consumed (a day and ten thousand of them, by
 //! default), across runs and starts: the same again is `Dropped(Repeat)`. A start is known as long as the record names it, and
-//! remembered like any other message once the record names another one. What was dropped is not remembered: when it comes again it
-//! is judged anew.
+//! remembered like any other message once the record names another one. What was dropped is not remembered: when it comes
+//! again it is judged anew.
 //!
 //! *Checked by* `r10a_a_task_is_completed_once`, `r10b_only_the_holder_completes_a_task`,
 //! `r10c_a_consumed_message_is_remembered`,
@@ -186,10 +186,10 @@
 //! # 18. Create
 //!
 //! A start equal to `record.start`, to one that waits, or to one that is remembered because another has replaced its run
-//! (rule 10), is a repeat, before any policy is asked, and changes nothing. Otherwise an absent instance is created; an ended one in a replaceable status is replaced, record, history
-//! and tasks in one write, with a revision that goes on and a higher epoch; a living one in a replaceable status gets
-//! the start into its inbox; all else is `Exists`. An ended instance for which a start or rewind waits counts as
-//! pending: what was acknowledged first is carried out.
+//! (rule 10), is a repeat, before any policy is asked, and changes nothing. Otherwise an absent instance is created; an
+//! ended one in a replaceable status is replaced, record, history and tasks in one write, with a revision that goes on and
+//! a higher epoch; a living one in a replaceable status gets the start into its inbox; all else is `Exists`. An ended
+//! instance for which a start or rewind waits counts as pending: what was acknowledged first is carried out.
 //!
 //! *Checked by* `r18a_the_same_start_again_is_a_repeat`, `r18b_a_start_replaces_an_ended_instance`,
 //! `r18c_a_start_respects_what_is_there`.

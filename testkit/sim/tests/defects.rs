@@ -7,7 +7,7 @@ use dauer_memory::Defect;
 use dauer_sim::{Config, run};
 
 /// How many seeds a defect may hide from.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1_000;
 
 const FOUND: [Defect; 17] = [
     Defect::AcceptRepeatInInbox,

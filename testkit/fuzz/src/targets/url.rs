@@ -9,7 +9,11 @@ use crate::Verdict;
 /// Accepted, or an error that names the URL and says what would be accepted.
 pub(crate) fn run(bytes: &[u8]) -> Verdict {
     let Ok(url) = std::str::from_utf8(bytes) else { return Verdict::refused("not text") };
-    let file = url.strip_prefix("sqlite:").filter(|file| !file.is_empty());
+    let (file, options) = match url.strip_prefix("sqlite:") {
+        Some(rest) => rest.split_once('?').map_or((Some(rest), ""), |(file, options)| (Some(file), options)),
+        None => (None, ""),
+    };
+    let file = file.filter(|file| !file.is_empty());
     let error = match dauer::open_existing(url) {
         Ok(_) => panic!("'{url}' was opened without a runtime"),
         Err(error) => error,
@@ -45,6 +49,13 @@ pub(crate) fn run(bytes: &[u8]) -> Verdict {
                 .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
             assert!(!absent, "'{file}' is not there");
             Verdict::accepted("sqlite")
+        }
+        OpenError::UnknownOption { url: named, option } => {
+            assert_eq!(named, url);
+            assert!(options.split('&').any(|given| given == option), "'{option}' is not in '{url}'");
+            assert!(!["", "durability=full", "durability=normal"].contains(&option.as_str()), "{text}");
+            assert!(text.contains(url) && text.contains("durability=normal"), "{text}");
+            Verdict::refused("unknown option")
         }
         other => panic!("'{url}' was opened: {other}"),
     }
