@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{bench, error, verbs};
+use crate::{bench, dev, error, serve, verbs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ Examples:
   dauer bench latency --store sqlite:/mnt/disk/new.db";
 
 /// The examples of each benchmark.
-const EACH_BENCH: [(&str, &str); 5] = [
+const EACH_BENCH: [(&str, &str); 6] = [
     (
         "sequence",
         "\
@@ -58,6 +58,13 @@ Examples:
 Examples:
   dauer bench timers --instances 100000
   dauer bench timers --instances 10000 --idle 60 --json",
+    ),
+    (
+        "waits",
+        "\
+Examples:
+  dauer bench waits
+  dauer bench waits --waits 1000 --seconds 10 --json",
     ),
     (
         "history",
@@ -175,6 +182,19 @@ pub(crate) enum Verb {
         #[arg(short, long)]
         quiet: bool,
     },
+    /// Serve the Durable Task protocol on this machine, with everything in one folder.
+    ///
+    /// Programs written with a Durable Task SDK for Python, JavaScript, Java, .NET or Go find it by themselves. What it knows
+    /// is kept in the folder: end it, or kill it, and start it again.
+    #[command(after_long_help = dev::EXAMPLES)]
+    Dev(dev::Dev),
+    /// Serve the Durable Task protocol on a store.
+    ///
+    /// For workers and clients of every Durable Task SDK. Prints where it listens, then serves until a signal: the first one
+    /// lets what is in flight be finished, a second one ends it at once. An address that others can reach needs TLS and
+    /// tokens.
+    #[command(after_long_help = serve::EXAMPLES)]
+    Serve(serve::Serve),
     /// Watch an order go through: chain, retry, fan-out, a race with a timer, a child.
     ///
     /// Kill it and run it again: the order goes on where it stopped. Ctrl-C finishes what is running first; a second
@@ -243,7 +263,7 @@ mod tests {
     fn every_help_ends_with_two_to_four_examples_that_the_verb_takes() {
         let mut verbs = Vec::new();
         all(&command(), &["dauer".to_owned()], &mut verbs);
-        assert_eq!(verbs.len(), 1 + 16 + EACH_BENCH.len());
+        assert_eq!(verbs.len(), 1 + 18 + EACH_BENCH.len());
         for (path, mut verb) in verbs {
             let help = verb.render_long_help().to_string();
             let (_, examples) =

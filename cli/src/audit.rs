@@ -11,7 +11,7 @@ use dauer_hub::with_causes;
 use crate::FAILED;
 use crate::error::Failure;
 use crate::progress::Busy;
-use crate::verbs::url_of;
+use crate::verbs::{is_server, url_of};
 
 /// Why a journal could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,11 @@ pub(crate) async fn run(store: String, journal: Option<PathBuf>, quiet: bool) ->
 
 async fn examine(url: &str, journal: Option<&Path>, quiet: bool) -> Result<Report, Failure> {
     let journal = journal.map(read).transpose()?;
+    if is_server(url) {
+        return Err(Failure::Usage(
+            "an audit reads the store itself; give the URL of the store that the server has",
+        ));
+    }
     let hub = dauer::open_existing(url)?;
     let busy = Busy::new("reading the store", !quiet);
     let snapshot = collect(&**hub.manage()).await;

@@ -4,11 +4,13 @@ mod arguments;
 mod audit;
 mod bench;
 mod demo;
+mod dev;
 mod error;
 mod history;
 mod output;
 mod payload;
 mod progress;
+mod serve;
 mod time;
 mod verbs;
 mod view;
@@ -60,6 +62,8 @@ impl Verb {
             Self::Purge(arguments) => Some(&arguments.common),
             Self::Audit { .. }
             | Self::Demo { .. }
+            | Self::Dev(_)
+            | Self::Serve(_)
             | Self::Bench(_)
             | Self::Man { .. }
             | Self::Completions { .. } => None,
@@ -84,6 +88,8 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Demo { store, interactive } => {
             block_on(async { demo::run(store, interactive).await.map_err(Failure::Demo) })
         }
+        Verb::Dev(dev) => dev::run(dev),
+        Verb::Serve(serve) => serve::run(serve),
         // It has a runtime of its own choice.
         Verb::Bench(bench) => bench::run(bench),
         Verb::Man { folder } => man(folder),
@@ -119,7 +125,7 @@ fn man(folder: Option<PathBuf>) -> Result<ExitCode, Failure> {
 /// Runs a command that lives on tokio.
 fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_time().build().map_err(Failure::Runtime)?;
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
     let result = runtime.block_on(command);
     // Whatever still runs has no one left to tell: it must not hold up the end.
     runtime.shutdown_background();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use dauer::{Failure as Cause, InstanceId, Record};
+use dauer::{Failure as Cause, InstanceId, Record, Status};
 use dauer_proto::TaskFailureDetails;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -28,9 +28,9 @@ pub(crate) struct Instance<'r> {
     scheduled: Option<String>,
     completed: Option<String>,
     execution: String,
-    generation: u32,
-    history_events: u32,
-    history_bytes: u64,
+    generation: Option<u32>,
+    history_events: Option<u32>,
+    history_bytes: Option<u64>,
     tags: &'r BTreeMap<String, String>,
     parent: Option<&'r str>,
     custom_status: Option<Box<RawValue>>,
@@ -74,6 +74,11 @@ impl From<Cause> for FailureView {
     }
 }
 
+/// A record whose counts are known. A server does not tell them: then one that has begun has no commits.
+pub(crate) fn counted(record: &Record) -> Option<&Record> {
+    (record.revision.0 > 0 || record.status == Status::Pending).then_some(record)
+}
+
 /// The failure of a record, if it has one.
 pub(crate) fn failure_of(record: &Record) -> Option<Cause> {
     let details = record.failure.as_ref()?.decode::<TaskFailureDetails>();
@@ -82,6 +87,7 @@ pub(crate) fn failure_of(record: &Record) -> Option<Cause> {
 
 impl<'r> Instance<'r> {
     pub(crate) fn new(id: &'r InstanceId, record: &'r Record) -> Self {
+        let counted = counted(record);
         let trouble = record.trouble.as_deref().map(|trouble| TroubleView {
             kind: format!("{:?}", trouble.kind),
             reason: &trouble.reason,
@@ -102,9 +108,9 @@ impl<'r> Instance<'r> {
             scheduled: record.times.scheduled.map(show),
             completed: record.times.completed.map(show),
             execution: record.execution.to_string(),
-            generation: record.generation,
-            history_events: record.history_len,
-            history_bytes: record.history_bytes,
+            generation: counted.map(|record| record.generation),
+            history_events: counted.map(|record| record.history_len),
+            history_bytes: counted.map(|record| record.history_bytes),
             tags: &record.tags,
             parent: record.parent.as_deref().map(|parent| parent.instance.as_str()),
             custom_status: record.custom_status.as_ref().and_then(|status| embedded(status.as_str())),
@@ -151,10 +157,12 @@ pub(crate) fn write(
     for (label, at) in times {
         at.map_or(Ok(()), |at| line(label, &dates.show(at)))?;
     }
-    line("history", &format!("{} events, {} bytes", record.history_len, record.history_bytes))?;
+    if let Some(record) = counted(record) {
+        line("history", &format!("{} events, {} bytes", record.history_len, record.history_bytes))?;
+    }
     if common.output == Format::Wide {
         line("execution", &record.execution.to_string())?;
-        line("commits", &record.revision.0.to_string())?;
+        counted(record).map_or(Ok(()), |record| line("commits", &record.revision.0.to_string()))?;
     }
     if record.generation > 0 {
         line("run", &format!("{}, by continuing as new", record.generation + 1))?;

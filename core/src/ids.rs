@@ -157,7 +157,7 @@ impl HubName {
     /// Checks and keeps a name.
     ///
     /// # Errors
-    /// [`InvalidName`] unless it has 3 to 45 characters, a letter first, then letters and digits.
+    /// [`InvalidName`] unless it has 3 to 64 characters, a letter first, then letters, digits and hyphens.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         let name = name.into();
         let length = name.chars().count();
@@ -173,7 +173,8 @@ impl HubName {
             return Err(InvalidName::TooLong { field: "task hub name", length, limit, unit: "characters" });
         }
         let wrong = name.chars().enumerate().find(|&(position, character)| {
-            !(character.is_ascii_alphabetic() || position > 0 && character.is_ascii_digit())
+            let inside = character.is_ascii_digit() || character == '-';
+            !(character.is_ascii_alphabetic() || position > 0 && inside)
         });
         match wrong {
             None => Ok(Self(name)),
@@ -181,7 +182,7 @@ impl HubName {
                 field: "task hub name",
                 character,
                 position,
-                allowed: "use an ASCII letter first, then ASCII letters and digits",
+                allowed: "use an ASCII letter first, then ASCII letters, digits and hyphens",
             }),
         }
     }
@@ -358,11 +359,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_name_has_3_to_45_letters_and_digits() {
-        for good in ["abc", "Orders2", &"h".repeat(45)] {
+    fn a_hub_name_has_3_to_64_letters_digits_and_hyphens() {
+        for good in ["abc", "Orders2", "my-task-hub", &"h".repeat(64)] {
             assert!(HubName::new(good).is_ok(), "{good}");
         }
-        for bad in ["ab", "2ab", "a-b", "a b", "äbc", &"h".repeat(46)] {
+        for bad in ["ab", "2ab", "-ab", "a b", "a_b", "äbc", &"h".repeat(65)] {
             assert!(HubName::new(bad).is_err(), "{bad}");
         }
     }

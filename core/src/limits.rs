@@ -8,8 +8,9 @@ pub const INSTANCE_ID_CHARS_MAX: usize = 100;
 /// Shortest name of a task hub: Azure Storage containers, which carry the hub's name, need three characters.
 pub const HUB_NAME_CHARS_MIN: usize = 3;
 
-/// Longest name of a task hub: with the suffixes of Azure Storage it must fit into 63 characters.
-pub const HUB_NAME_CHARS_MAX: usize = 45;
+/// Longest name of a task hub: what the Durable Task Scheduler takes, so that programs written for it find their hubs here.
+/// A store whose own names are shorter says so itself.
+pub const HUB_NAME_CHARS_MAX: usize = 64;
 
 /// Bytes of a name, tag key or host id: fits one column of every store and one label of every dashboard.
 pub const NAME_BYTES_MAX: usize = 255;

@@ -15,7 +15,7 @@ use dauer_proto::{
 
 use crate::ids::InstanceId;
 use crate::limits::TurnLimits;
-use crate::model::{BlobError, Encoded, Task, TroubleKind};
+use crate::model::{BlobError, Encoded, Record, Task, TroubleKind};
 use crate::turn::{Answer, Plan, Stalled};
 
 /// How a worker gets the committed history.
@@ -27,6 +27,13 @@ pub enum Past {
     Streamed,
 }
 
+/// Whether workers get to see an event of a history. Not the note that a run was rewound: the history is what it would be
+/// had nothing failed, and some SDKs fail on kinds that they do not know (behaviours 18 and 54).
+#[must_use]
+pub fn is_for_workers(event: &HistoryEvent) -> bool {
+    !matches!(event.event_type, Some(EventType::ExecutionRewound(_)))
+}
+
 /// The work item of a turn: for a plan that [`Plan::is_run`].
 ///
 /// `past` is the committed history of the run; it is empty when the plan is fresh.
@@ -34,17 +41,28 @@ pub enum Past {
 /// # Errors
 /// [`BlobError`] when the stored trace context cannot be read.
 pub fn orchestrator_request(plan: &Plan, past: Past) -> Result<OrchestratorRequest, BlobError> {
-    let record = plan.record();
+    turn_request(plan.instance(), plan.record(), (past, plan.new_events().to_vec()))
+}
+
+/// As [`orchestrator_request`], of what a plan has handed on.
+///
+/// # Errors
+/// [`BlobError`] when the stored trace context cannot be read.
+pub fn turn_request(
+    instance: &InstanceId,
+    record: &Record,
+    (past, new_events): (Past, Vec<HistoryEvent>),
+) -> Result<OrchestratorRequest, BlobError> {
     let trace = record.trace.as_ref().map(Encoded::decode::<OrchestrationTraceContext>).transpose()?;
     let (past_events, streamed) = match past {
         Past::Sent(events) => (events, false),
         Past::Streamed => (Vec::new(), true),
     };
     Ok(OrchestratorRequest {
-        instance_id: plan.instance().to_string(),
+        instance_id: instance.to_string(),
         execution_id: Some(record.execution.to_string()),
         past_events,
-        new_events: plan.new_events().to_vec(),
+        new_events,
         // .NET refuses entities without it; zero says that messages arrive in order (behaviour 15).
         entity_parameters: Some(OrchestratorEntityParameters {
             entity_message_reorder_window: Some(Duration::default()),
@@ -149,6 +167,11 @@ impl<T> Tokens<T> {
         let gone = self.dispatched.iter().filter(|(_, (_, item))| of(item)).map(|(token, _)| token.clone());
         let gone: Vec<_> = gone.collect();
         gone.iter().filter_map(|token| self.take(token)).collect()
+    }
+
+    /// Every dispatch that is unanswered.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.dispatched.values().map(|(_, item)| item)
     }
 
     /// How many dispatches are unanswered.

@@ -15,7 +15,7 @@ use dauer_proto::{TaskFailureDetails, event, failure, time};
 use dauer_store::{Cause, Delivered, Item, Refused, Release, TaskLease};
 
 use crate::dispatch::{Dispatch, Side, Step};
-use crate::executor::{ActivityDone, ActivityWork};
+use crate::executor::{ActivityDone, ActivityEnd, ActivityWork, Receipt};
 use crate::session::Session;
 
 /// A task that is over here.
@@ -27,9 +27,9 @@ pub(crate) struct Done {
 /// How a task ends here.
 enum Ending {
     /// With its result.
-    Result(Completion),
-    /// It was cancelled and gave up.
-    GivenUp(TaskFence),
+    Result(Completion, Option<Receipt>),
+    /// It is to be run by somebody else, after a while.
+    GivenUp(TaskFence, Duration),
     /// What ran it is gone.
     Broken(TaskFence),
 }
@@ -40,6 +40,8 @@ pub(crate) struct Answer {
     attempts: u32,
     /// The result did not fit; this is the failure that says so.
     replaced: bool,
+    /// Dropped, with the rest of this, when the store has said what became of it.
+    receipt: Option<Receipt>,
 }
 
 /// Reports that a task is over, whatever becomes of the future that runs it.
@@ -100,23 +102,25 @@ impl Dispatch {
     pub(crate) fn task_done(&mut self, done: Done) {
         let Done { execution, ending } = done;
         let fence = match &ending {
-            Ending::Result(completion) => &completion.fence,
-            Ending::GivenUp(fence) | Ending::Broken(fence) => fence,
+            Ending::Result(completion, _) => &completion.fence,
+            Ending::GivenUp(fence, _) | Ending::Broken(fence) => fence,
         };
         let instance = fence.instance.clone();
         self.slots.task_ends(fence);
         let place = self.slots.place_for(&instance, execution).filter(|_| self.fuses);
         match (ending, place) {
-            (Ending::Result(completion), Some((waiting, due))) => {
+            (Ending::Result(completion, _), Some((waiting, due))) => {
                 waiting.push(completion);
                 if due {
                     self.due.push(instance);
                 }
                 return;
             }
-            (Ending::Result(completion), None) => self.answer_all([completion]),
-            // Nothing went wrong: whoever has room may run it at once.
-            (Ending::GivenUp(fence), _) => self.give_task_back(fence, Duration::ZERO, false),
+            (Ending::Result(completion, receipt), None) => {
+                self.answers.push(Answer { completion, attempts: 0, replaced: false, receipt });
+            }
+            // Nothing went wrong: whoever has room may run it.
+            (Ending::GivenUp(fence, delay), _) => self.give_task_back(fence, delay, false),
             // It is gone without an answer: someone has to try again.
             (Ending::Broken(fence), _) => self.give_failed_task_back(fence),
         }
@@ -129,6 +133,7 @@ impl Dispatch {
             completion,
             attempts: 0,
             replaced: false,
+            receipt: None,
         }));
     }
 
@@ -176,7 +181,8 @@ impl Dispatch {
                 // The result does not fit: a failure that says so does, and the orchestration can act on it.
                 let text = format!("{} is {}, the store allows {}", limit.name, limit.found, limit.allowed);
                 let completion = too_large(answer.completion, text);
-                self.answers.push(Answer { completion, attempts: 0, replaced: true });
+                let receipt = answer.receipt;
+                self.answers.push(Answer { completion, attempts: 0, replaced: true, receipt });
             }
             Err(refused) => {
                 tracing::error!(error = %refused, "the answer of an activity was refused; it is tried again");
@@ -201,20 +207,21 @@ fn too_large(completion: Completion, text: String) -> Completion {
 async fn run_one(session: &Session, work: ActivityWork) -> Ending {
     let (fence, task) = (work.lease.fence.clone(), work.lease.task.clone());
     let (claimed_at, attempts) = (work.lease.now, work.lease.attempts);
-    let done = if attempts >= session.options.task_attempts_max {
-        ActivityDone::Failed(worn_out(attempts))
+    let ActivityEnd { done, receipt } = if attempts >= session.options.task_attempts_max {
+        ActivityDone::Failed(worn_out(attempts)).into()
     } else {
         session.executor.activity(work).await
     };
     let outcome = match done {
         ActivityDone::Completed(output) => Ok(output),
         ActivityDone::Failed(details) => Err(details),
-        ActivityDone::GivenUp => return Ending::GivenUp(fence),
+        ActivityDone::GivenUp => return Ending::GivenUp(fence, Duration::ZERO),
+        ActivityDone::Returned { delay } => return Ending::GivenUp(fence, delay),
     };
     // The store's time at the claim, carried on by this host's clock, would still be this host's opinion: the event
     // says when it was claimed, never earlier than it was scheduled.
     let now = session.env.now().max(claimed_at);
-    Ending::Result(send::task_answer(fence, &task, outcome, now))
+    Ending::Result(send::task_answer(fence, &task, outcome, now), receipt)
 }
 
 fn worn_out(attempts: u32) -> TaskFailureDetails {

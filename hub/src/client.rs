@@ -15,6 +15,7 @@ use dauer_core::turn::Stalled;
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
 use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_ALONE, WAIT_POLL};
+use crate::remote::RemoteError;
 use crate::watch::{Matters, News, Watch};
 
 /// A client's call that did not succeed.
@@ -58,6 +59,14 @@ pub enum ClientError {
         /// Where it stands.
         status: Status,
     },
+    /// What has ended cannot be ended again.
+    #[error("the instance '{instance}' has ended already, it is {status:?}; nothing was changed")]
+    Ended {
+        /// Which.
+        instance: InstanceId,
+        /// How.
+        status: Status,
+    },
     /// It has ended, but not all that it has to do with others is done.
     #[error(
         "the instance '{0}' has ended, but a start or rewind waits for it, or it has messages to send; try again later"
@@ -75,6 +84,9 @@ pub enum ClientError {
         #[source]
         source: Unusable,
     },
+    /// The hub is behind a server, which is the trouble.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 }
 
 /// What is wrong with a history.
@@ -98,12 +110,13 @@ pub struct Client {
     hub: Arc<dyn Manage>,
     env: Arc<dyn Env>,
     watch: Arc<Watch>,
+    request: Option<u128>,
 }
 
 impl Client {
     /// A client of that hub.
     pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>) -> Self {
-        Self { hub, env, watch: Arc::default() }
+        Self { hub, env, watch: Arc::default(), request: None }
     }
 
     /// The hub, for what this client does not wrap.
@@ -116,8 +129,22 @@ impl Client {
         &self.env
     }
 
+    /// How many waits are open on this client and its clones.
+    #[must_use]
+    pub fn waits(&self) -> usize {
+        self.watch.count()
+    }
+
+    /// The same client for one request of that id: an event raised, or anything else sent, for the same instance with the
+    /// same id again, from whatever process, is the same message and does nothing.
+    #[must_use]
+    pub fn for_request(&self, id: u128) -> Self {
+        Self { request: Some(id), ..self.clone() }
+    }
+
     fn caller(&self) -> Caller {
-        Caller { request: self.random_key(), repeatable: true, now: self.env.now() }
+        let request = self.request.unwrap_or_else(|| self.random_key());
+        Caller { request, repeatable: true, now: self.env.now() }
     }
 
     /// A request's id that nobody else has.

@@ -13,6 +13,7 @@ use dauer_store::{Cause, Committed, Fence, Item, Refused, Release};
 
 use crate::cache::Entry;
 use crate::dispatch::{Dispatch, Step};
+use crate::executor::Receipt;
 use crate::hold::{Kept, Ticket};
 use crate::options::COMMITS_MAX;
 use crate::session::Session;
@@ -28,6 +29,9 @@ pub(crate) struct Pending {
     pub(crate) checkpoint: Arc<Checkpoint>,
     /// What to remember once it is committed.
     pub(crate) entry: Option<Box<Entry>>,
+    /// Dropped, with the rest of this, when the store has said what became of it.
+    #[allow(dead_code, reason = "kept for its end")]
+    pub(crate) receipt: Option<Receipt>,
     /// The store once did not know the outcome; what is known of the instance is dropped in the end.
     pub(crate) unknown: bool,
     pub(crate) attempts: u32,

@@ -112,6 +112,7 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
     let (mut dispatch, mut done) = Dispatch::new(session);
     dispatch.steps.push(stop.map(|()| Step::Stopped).boxed());
     let mut hints = dispatch.session.work.changes().fuse();
+    let mut changes = dispatch.session.executor.changes().fuse();
     while !dispatch.is_done() {
         dispatch.begin_what_can();
         futures::select_biased! {
@@ -119,6 +120,7 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
             task = done.select_next_some() => dispatch.task_done(task),
             news = news.select_next_some() => dispatch.heard_of(news),
             hint = hints.select_next_some() => dispatch.hinted(&hint),
+            () = changes.select_next_some() => dispatch.executor_changed(),
         }
         // All that is ready now goes into the same batches.
         while let Some(Some(step)) = dispatch.steps.next().now_or_never() {
@@ -186,7 +188,8 @@ impl Dispatch {
     }
 
     pub(crate) fn room_for_tasks(&self) -> usize {
-        self.session.options.activities_max.saturating_sub(self.in_flight)
+        let most = self.session.options.activities_max.min(self.session.executor.capacity().activities);
+        most.saturating_sub(self.in_flight)
     }
 
     /// How many turns may be claimed. Turns that results began count too: what was begun is finished first. But they
@@ -195,7 +198,7 @@ impl Dispatch {
     /// Where results are fused no more is begun than there is room for tasks: an instance whose task cannot be taken
     /// has to be let go, and costs twice as much. Activities that take long hold that up for a moment only.
     fn room_for_turns(&mut self) -> usize {
-        let most = self.session.options.turns_max;
+        let most = self.session.options.turns_max.min(self.session.executor.capacity().turns);
         let (active, claimed) = self.slots.active();
         let share = most.div_ceil(CLAIMED_SHARE);
         let room = most.saturating_sub(active).max(share.saturating_sub(claimed));
@@ -265,6 +268,12 @@ impl Dispatch {
                 self.hinted_of_end(hint);
             }
         }
+    }
+
+    /// It can run what it could not run before: that may have been waiting.
+    fn executor_changed(&mut self) {
+        self.turn_demand.hint();
+        self.task_demand.hint();
     }
 
     fn demand(&mut self, side: Side) -> &mut Demand {

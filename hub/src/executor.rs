@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::stream::{BoxStream, StreamExt};
 
 use dauer_core::InstanceId;
 use dauer_core::cancel::Cancellation;
@@ -14,6 +16,24 @@ use dauer_store::TaskLease;
 
 /// What an executor keeps of an instance between turns: for the Rust SDK the live future.
 pub type Live = Box<dyn Any + Send>;
+
+/// What an executor hands over with an answer and the hub drops once that answer is settled: it is durable, or nothing will
+/// ever come of it. So whoever brought the answer can be told then, and not before.
+pub type Receipt = Box<dyn Any + Send>;
+
+/// How much an executor can have in its hands at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Turns.
+    pub turns: usize,
+    /// Activities.
+    pub activities: usize,
+}
+
+impl Capacity {
+    /// As much as the host's own settings allow.
+    pub const UNBOUNDED: Self = Self { turns: usize::MAX, activities: usize::MAX };
+}
 
 /// What went before the new events.
 pub enum Past {
@@ -43,6 +63,26 @@ pub struct TurnDone {
     pub live: Option<Live>,
     /// The history it was given, handed back so that the hub can keep it when there is nothing live.
     pub past: Vec<HistoryEvent>,
+    /// To be dropped when the turn is committed, or never will be.
+    pub receipt: Option<Receipt>,
+}
+
+/// Why a turn has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It cannot run now: shown as trouble, and tried again.
+    Stalled(Stalled),
+    /// Nothing is wrong with it, but nobody here can run it: given back without blame, not to be claimed before so long.
+    Returned {
+        /// How long.
+        delay: Duration,
+    },
+}
+
+impl From<Stalled> for Unfinished {
+    fn from(stalled: Stalled) -> Self {
+        Self::Stalled(stalled)
+    }
 }
 
 /// One activity, for a worker.
@@ -63,6 +103,26 @@ pub enum ActivityDone {
     Failed(TaskFailureDetails),
     /// It ended early because it was cancelled, and is to be run by another host: neither a result nor a failed attempt.
     GivenUp,
+    /// Whoever was to run it gave it back: not a failed attempt, but not to be claimed before so long, so that it does not
+    /// go back and forth all the time.
+    Returned {
+        /// How long.
+        delay: Duration,
+    },
+}
+
+/// A worker's answer to an activity, and who is to be told when it is durable.
+pub struct ActivityEnd {
+    /// The answer.
+    pub done: ActivityDone,
+    /// To be dropped when the answer is settled.
+    pub receipt: Option<Receipt>,
+}
+
+impl From<ActivityDone> for ActivityEnd {
+    fn from(done: ActivityDone) -> Self {
+        Self { done, receipt: None }
+    }
 }
 
 impl From<Result<Option<String>, TaskFailureDetails>> for ActivityDone {
@@ -95,6 +155,17 @@ pub trait Executor: Send + Sync + 'static {
         None
     }
 
+    /// How much it can have in its hands at once: no more is claimed. What it says may change all the time.
+    fn capacity(&self) -> Capacity {
+        Capacity::UNBOUNDED
+    }
+
+    /// Tells that [`queues`](Self::queues) or [`capacity`](Self::capacity) admit what they did not admit before. For an
+    /// executor that never changes, nothing is ever told. Asked once for each session.
+    fn changes(&self) -> BoxStream<'static, ()> {
+        futures::stream::pending().boxed()
+    }
+
     /// Whether the results of activities that ran on this host may go into the turns they are for, without ever being
     /// messages. Only for an executor that runs turns in this process and at once: a turn that waits for another worker
     /// would keep the results from being durable for as long.
@@ -108,9 +179,9 @@ pub trait Executor: Send + Sync + 'static {
         Attempt::Later(Box::new(work))
     }
 
-    /// Runs the code on a turn's events. The turn is stalled when that is not possible.
-    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled>;
+    /// Runs the code on a turn's events. The turn is stalled, or given back, when that is not possible.
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished>;
 
     /// Runs an activity. Runs at least once; a failure is a result like any other.
-    async fn activity(&self, work: ActivityWork) -> ActivityDone;
+    async fn activity(&self, work: ActivityWork) -> ActivityEnd;
 }

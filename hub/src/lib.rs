@@ -10,7 +10,7 @@
 //! - `cancel` tells tasks that nobody wants their answers any more;
 //! - `demand` says when to claim, `renewal` keeps the session alive, `cache` remembers what the next turn needs;
 //! - `client` starts, sends and waits, `watch` wakes its waits, `find` queries and purges, `history` reads histories,
-//!   `operate` rewinds and restarts.
+//!   `operate` rewinds, restarts and ends by force.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -30,6 +30,7 @@ mod hold;
 mod host;
 mod operate;
 mod options;
+mod remote;
 mod renewal;
 pub mod retention;
 mod session;
@@ -40,7 +41,11 @@ mod watch;
 
 pub use causes::with_causes;
 pub use client::{Client, ClientError, Unusable};
-pub use executor::{ActivityDone, ActivityWork, Attempt, Executor, Live, Past, TurnDone, TurnWork};
+pub use executor::{
+    ActivityDone, ActivityEnd, ActivityWork, Attempt, Capacity, Executor, Live, Past, Receipt, TurnDone,
+    TurnWork, Unfinished,
+};
 pub use history::HistoryReader;
 pub use host::Host;
 pub use options::{HostOptions, TroublePolicy};
+pub use remote::RemoteError;

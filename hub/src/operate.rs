@@ -1,9 +1,9 @@
-//! What operators do to instances that have ended: look at their histories, rewind them, start them again.
+//! What operators do to instances: look at their histories, rewind them, start them again, end them by force.
 
 use dauer_core::ledger::Ledger;
 use dauer_core::model::{Checkpoint, Record, Status, StoredBatch};
 use dauer_core::send::StartRequest;
-use dauer_core::turn::{self, Finished};
+use dauer_core::turn::{self, Finished, Order};
 use dauer_core::{ExecutionId, InstanceId};
 use dauer_proto::{EventType, ExecutionStartedEvent, HistoryEvent};
 use dauer_store::{Created, Fence, Refused, Reuse, Slice};
@@ -74,6 +74,38 @@ impl Client {
         let rewound = turn::rewind(fence, record, (&ledger, &past), self.env().now(), reason);
         let Finished { checkpoint, .. } = rewound.map_err(|error| unusable(error.into()))?;
         Ok(checkpoint)
+    }
+
+    /// Ends an instance as Terminated at once: nobody has to run its code for it, which may be gone. Open children are
+    /// terminated in their own time when the order says so.
+    ///
+    /// # Errors
+    /// [`ClientError::Absent`], [`ClientError::Ended`], or why it cannot be done.
+    pub async fn force_terminate(&self, instance: &InstanceId, order: &Order) -> Result<(), ClientError> {
+        let mut attempts = 0;
+        loop {
+            let (fence, record) = self.fenced(instance).await?;
+            if record.status.is_ended() {
+                return Err(ClientError::Ended { instance: instance.clone(), status: record.status });
+            }
+            let unusable = |source: Unusable| ClientError::History { instance: instance.clone(), source };
+            let mut ledger = Ledger::new(instance.clone(), record.execution);
+            for batch in self.batches(instance, record.execution).await? {
+                ledger.absorb(&batch).map_err(|error| unusable(error.into()))?;
+            }
+            if ledger.events() != record.history_len {
+                // The run moved on between the two reads.
+                self.again(unsettled(), &mut attempts).await?;
+                continue;
+            }
+            let ended = turn::force_terminate(fence, record, ledger, self.env().now(), order);
+            let Finished { checkpoint, .. } = ended.map_err(|error| unusable(error.into()))?;
+            match self.amend(checkpoint).await {
+                Ok(()) => return Ok(()),
+                Err(Refused::Fenced) => self.again(unsettled(), &mut attempts).await?,
+                Err(refused) => return Err(refused.into()),
+            }
+        }
     }
 
     /// Writes a checkpoint that nobody has claimed. The same again is safe: the store knows it.

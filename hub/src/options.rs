@@ -5,12 +5,22 @@ use std::time::Duration;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::TroubleKind;
 
-/// How often a client looks at all that it waits for when no hint comes: hints may be lost, and this bounds what that
-/// costs.
+/// How often a client looks at what it waits for when no hint comes: hints may be lost, and this bounds what that costs.
 pub(crate) const WAIT_POLL: Duration = Duration::from_secs(2);
 
-/// How often a wait looks for itself: only in case whoever looks for all is gone with the host it ran on.
-pub(crate) const WAIT_ALONE: Duration = Duration::from_secs(60);
+/// How many instances such a look asks for; the next one goes on where it ended. So ten thousand waits cost no more than
+/// these few, and a hint that was lost is made up for within minutes.
+pub(crate) const WAIT_POLL_IDS_MAX: usize = 64;
+
+/// From so many waits on such looks are put together: each of them goes through all that is waited for, to find its place.
+pub(crate) const WAIT_POLL_JOINED_FROM: usize = 1_000;
+
+/// How many of them are put together at most: one look every half minute.
+pub(crate) const WAIT_POLL_JOINED_MAX: usize = 15;
+
+/// How often a wait looks for itself: only in case whoever looks for all is gone with the host it ran on. Seldom, because
+/// there may be ten thousand of them.
+pub(crate) const WAIT_ALONE: Duration = Duration::from_secs(30 * 60);
 
 /// How often a client's call is sent again when the store did not execute it or its outcome is unknown: with the delays
 /// between, about ten seconds, which outlasts a store that is restarted.

@@ -1,6 +1,7 @@
 //! One turn: load what is not known, decide what the messages are worth, execute, make the checkpoint.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
@@ -12,7 +13,7 @@ use dauer_proto::{HistoryEvent, failure};
 use dauer_store::{ClaimedTurn, Fence, Refused};
 
 use crate::cache::Entry;
-use crate::executor::{Attempt, Past, TurnDone, TurnWork};
+use crate::executor::{Attempt, Past, Receipt, TurnDone, TurnWork, Unfinished};
 use crate::session::Session;
 
 /// A turn that is ready to be committed. Shared: it goes through many hands, and the store works on the same one that is
@@ -21,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) checkpoint: Arc<Checkpoint>,
     /// What to remember once it is committed.
     pub(crate) entry: Option<Box<Entry>>,
+    /// Dropped when the commit is settled.
+    pub(crate) receipt: Option<Receipt>,
 }
 
 /// How far a turn has come at once.
@@ -37,11 +40,22 @@ pub(crate) enum Setback {
     Stalled(Stalled),
     /// The store refused to give the history.
     Refused(Refused),
+    /// Nobody here can run it now.
+    Returned(Duration),
 }
 
 impl From<Stalled> for Setback {
     fn from(stalled: Stalled) -> Self {
         Self::Stalled(stalled)
+    }
+}
+
+impl From<Unfinished> for Setback {
+    fn from(unfinished: Unfinished) -> Self {
+        match unfinished {
+            Unfinished::Stalled(stalled) => Self::Stalled(stalled),
+            Unfinished::Returned { delay } => Self::Returned(delay),
+        }
     }
 }
 
@@ -130,7 +144,9 @@ fn run(session: &Arc<Session>, plan: Plan, ledger: Ledger, past: Past) -> Progre
     let instance = ledger.instance().clone();
     let work = TurnWork { instance, record: plan.record().clone(), past, new: plan.new_events() };
     match session.executor.turn_at_once(work) {
-        Attempt::Done(done) => Progress::Done(finish(session, plan, ledger, done)),
+        Attempt::Done(done) => {
+            Progress::Done(finish(session, plan, ledger, done.map_err(Unfinished::Stalled)))
+        }
         Attempt::Later(work) => {
             let session = Arc::clone(session);
             let rest = async move {
@@ -146,9 +162,9 @@ fn finish(
     session: &Session,
     plan: Plan,
     ledger: Ledger,
-    done: Result<TurnDone, Stalled>,
+    done: Result<TurnDone, Unfinished>,
 ) -> Result<Prepared, Setback> {
-    let TurnDone { answer, live, mut past } = done?;
+    let TurnDone { answer, live, mut past, receipt } = done?;
     let mut finished = turn::finish(plan, ledger, answer, &session.options.limits)?;
     let past = match live {
         Some(live) => Past::Live(live),
@@ -157,7 +173,7 @@ fn finish(
             Past::History(past)
         }
     };
-    Ok(prepared(finished, Some(past)))
+    Ok(Prepared { receipt, ..prepared(finished, Some(past)) })
 }
 
 /// What is worth remembering: nothing of a run that has ended, and no future of one that has been replaced.
@@ -171,7 +187,7 @@ fn prepared(finished: Finished, past: Option<Past>) -> Prepared {
     };
     let keep = !checkpoint.record.status.is_ended();
     let entry = keep.then(|| Box::new(Entry { revision, ledger, past }));
-    Prepared { checkpoint: Arc::new(checkpoint), entry }
+    Prepared { checkpoint: Arc::new(checkpoint), entry, receipt: None }
 }
 
 /// Reads what of the history is not known yet.

@@ -97,7 +97,7 @@ impl Dispatch {
     }
 
     fn prepared(&mut self, ticket: Ticket, given: Vec<Completion>, prepared: Prepared) {
-        let Prepared { mut checkpoint, entry } = prepared;
+        let Prepared { mut checkpoint, entry, receipt } = prepared;
         if given.len() > checkpoint.completions.len() {
             let used =
                 |result: &Completion| checkpoint.completions.iter().any(|used| used.fence == result.fence);
@@ -108,7 +108,7 @@ impl Dispatch {
         self.keep_or_release(Arc::make_mut(&mut checkpoint));
         self.slots.commits(&checkpoint.fence.instance, checkpoint.then == Then::Keep);
         self.in_flight += checkpoint.take;
-        self.commit_soon(Pending { ticket, checkpoint, entry, unknown: false, attempts: 0 });
+        self.commit_soon(Pending { ticket, checkpoint, entry, receipt, unknown: false, attempts: 0 });
     }
 
     /// Decides what becomes of the instance after the commit. It is kept while tasks of it run here, for their results
@@ -152,6 +152,7 @@ impl Dispatch {
     pub(crate) fn setback(&mut self, ticket: Ticket, fence: Fence, attempts: u32, setback: Setback) {
         let stalled = match setback {
             Setback::Stalled(stalled) => stalled,
+            Setback::Returned(delay) => return self.release(ticket, fence, delay, None),
             Setback::Refused(refused @ Refused::Corrupt(_)) => {
                 Stalled::new(TroubleKind::Undecodable, refused.to_string())
             }

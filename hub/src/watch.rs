@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use futures::stream::StreamExt;
@@ -13,7 +14,10 @@ use dauer_core::InstanceId;
 use dauer_core::model::{Record, Status};
 use dauer_store::{ById, Changes, Env, Hint, Manage};
 
-use crate::options::{LOOK_EVERY, LOOK_IDS_MAX, LOOK_PAUSE, LOOK_SHARE, WAIT_POLL};
+use crate::options::{
+    LOOK_EVERY, LOOK_IDS_MAX, LOOK_PAUSE, LOOK_SHARE, WAIT_POLL, WAIT_POLL_IDS_MAX, WAIT_POLL_JOINED_FROM,
+    WAIT_POLL_JOINED_MAX,
+};
 
 /// Which changes a wait is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,8 +147,33 @@ impl Watch {
         }
     }
 
+    /// How many waits there are.
+    pub(crate) fn count(&self) -> usize {
+        unpoisoned(&self.state).waiting.values().map(Vec::len).sum()
+    }
+
     fn instances(&self) -> Vec<InstanceId> {
         unpoisoned(&self.state).waiting.instances()
+    }
+
+    /// The instances that the next poll is for, after those of the last one; all of them when they are few.
+    fn next_instances(&self, last: &mut Option<InstanceId>) -> Vec<InstanceId> {
+        let mut all = self.instances();
+        let most = WAIT_POLL_IDS_MAX * joined(all.len());
+        if all.len() <= most {
+            return all;
+        }
+        let from = last.as_ref().map_or(0, |last| all.partition_point(|id| id <= last));
+        all.rotate_left(from);
+        all.truncate(most);
+        *last = all.last().cloned();
+        all
+    }
+
+    /// How long until the next poll.
+    fn poll_after(&self) -> Duration {
+        let joined = joined(unpoisoned(&self.state).waiting.len());
+        WAIT_POLL * u32::try_from(joined).unwrap_or(1)
     }
 
     /// Whether anyone waits; if not, nobody listens from now on.
@@ -155,14 +184,29 @@ impl Watch {
     }
 }
 
+/// How many polls are put together when so many are waited for.
+fn joined(waiting: usize) -> usize {
+    (waiting / WAIT_POLL_JOINED_FROM).clamp(1, WAIT_POLL_JOINED_MAX)
+}
+
+/// What is to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    /// The next few: it is time for it.
+    Next,
+    /// Everything: anything may have changed.
+    All,
+}
+
 /// Hears hints for as long as anyone waits, and looks now and then without any: they may be lost.
 async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc<dyn Env>)) {
     let mut changes = changes.fuse();
-    let poll = || seam.1.sleep_until(seam.1.now().after(WAIT_POLL)).fuse();
+    let poll = || seam.1.sleep_until(seam.1.now().after(watch.poll_after())).fuse();
     let mut poll_is_due = poll();
     // Somebody else's writes come without ids. One look at a time answers all of them that came before it began.
     let mut looking: Fuse<BoxFuture<'static, ()>> = Fuse::terminated();
-    let mut wanted = false;
+    let (mut wanted, mut last) = (Wanted::Nothing, None);
     let mut heard = 0_u32;
     loop {
         futures::select_biased! {
@@ -172,7 +216,7 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
                     return;
                 }
                 poll_is_due = poll();
-                wanted = true;
+                wanted = if wanted == Wanted::All { wanted } else { Wanted::Next };
             }
             hint = changes.select_next_some() => {
                 match hint {
@@ -180,7 +224,7 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
                     Hint::Ended(instance, record) => {
                         watch.tell(&instance, record.status, || News::Found(Arc::clone(&record)));
                     }
-                    Hint::Elsewhere => wanted = true,
+                    Hint::Elsewhere => wanted = Wanted::All,
                     Hint::Ready(_) | Hint::SessionEnded(_) => {}
                 }
                 heard = heard.wrapping_add(1);
@@ -189,16 +233,19 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
                 }
             }
         }
-        if looking.is_terminated() && std::mem::take(&mut wanted) {
-            looking = look(Arc::clone(&watch), seam.clone()).boxed().fuse();
+        if looking.is_terminated() && wanted != Wanted::Nothing {
+            let instances = match std::mem::replace(&mut wanted, Wanted::Nothing) {
+                Wanted::All => watch.instances(),
+                _ => watch.next_instances(&mut last),
+            };
+            looking = look(Arc::clone(&watch), instances, seam.clone()).boxed().fuse();
         }
     }
 }
 
-/// Looks at all that is waited for; then rests, so that looking takes a small part of the time however many they are.
-async fn look(watch: Arc<Watch>, (hub, env): (Arc<dyn Manage>, Arc<dyn Env>)) {
+/// Looks at what is waited for; then rests, so that looking takes a small part of the time however many they are.
+async fn look(watch: Arc<Watch>, instances: Vec<InstanceId>, (hub, env): (Arc<dyn Manage>, Arc<dyn Env>)) {
     let began = env.now();
-    let instances = watch.instances();
     for part in instances.chunks(LOOK_IDS_MAX) {
         // A store that cannot answer now is asked by the waits themselves, after a while.
         let Ok(found) = hub.get(part.to_vec()).await else { break };
@@ -213,4 +260,29 @@ async fn look(watch: Arc<Watch>, (hub, env): (Arc<dyn Manage>, Arc<dyn Env>)) {
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_go_through_many_waits_a_few_at_a_time() {
+        let watch = Watch::default();
+        let id = |number: usize| InstanceId::new(format!("i{number:05}")).unwrap();
+        let wait_for = |numbers: std::ops::Range<usize>| {
+            numbers.for_each(|number| _ = unpoisoned(&watch.state).waiting.insert(id(number), Vec::new()));
+        };
+        let mut last = None;
+        wait_for(0..WAIT_POLL_IDS_MAX);
+        assert_eq!(watch.next_instances(&mut last).len(), WAIT_POLL_IDS_MAX, "few are looked at together");
+        assert_eq!(watch.poll_after(), WAIT_POLL);
+        wait_for(WAIT_POLL_IDS_MAX..100);
+        assert_eq!(watch.next_instances(&mut last), (0..64).map(id).collect::<Vec<_>>());
+        assert_eq!(watch.next_instances(&mut last), (64..100).chain(0..28).map(id).collect::<Vec<_>>());
+        wait_for(100..10_000);
+        assert_eq!((watch.next_instances(&mut last).len(), watch.poll_after()), (640, WAIT_POLL * 10));
+        wait_for(10_000..40_000);
+        assert_eq!(watch.poll_after(), WAIT_POLL * 15, "but not ever more rarely");
+    }
 }

@@ -45,7 +45,7 @@ const EVENTS_KEY: &str = "events";
 const KEYS: [&str; 4] = [VERSION_KEY, INSTANCE_KEY, EXECUTION_KEY, EVENTS_KEY];
 
 static HISTORY_EVENT: LazyLock<MessageDescriptor> = LazyLock::new(|| {
-    let descriptors = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")).as_slice();
+    let descriptors = crate::FILE_DESCRIPTORS;
     let event =
         DescriptorPool::decode(descriptors).ok().and_then(|pool| pool.get_message_by_name("HistoryEvent"));
     // Made from the same .proto, by the same build, as the types themselves: it is there or nothing compiles.

@@ -23,6 +23,9 @@ pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/_.rs"));
 }
 
+/// The protocol as an encoded `FileDescriptorSet`, with all that it imports: for servers that describe themselves.
+pub const FILE_DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
 pub use error::{Invalid, Problem};
 pub use prost_types::{Duration, Timestamp, Value};
 

@@ -6,6 +6,7 @@ mod history;
 mod instance;
 mod purge;
 mod query;
+mod raw;
 mod request;
 mod start;
 
@@ -28,6 +29,7 @@ pub use history::HistoryStream;
 pub use instance::Instance;
 pub use purge::{PurgeCall, Purged};
 pub use query::{InstancePage, InstanceStream, PAGE_SIZE_MAX, QueryCall};
+pub use raw::RawClient;
 pub use request::RequestId;
 pub use start::StartCall;
 
@@ -129,13 +131,19 @@ pub enum Error {
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    raw: dauer_hub::Client,
+    raw: RawClient,
     payloads: Payloads,
 }
 
 impl Client {
     pub(crate) fn new(hub: &Hub, env: Arc<dyn Env>) -> Self {
-        Self { raw: dauer_hub::Client::new(Arc::clone(&hub.manage), env), payloads: hub.payloads.clone() }
+        let payloads = hub.payloads.clone();
+        #[cfg(feature = "grpc")]
+        if let Some(wire) = hub.wire() {
+            return Self { raw: RawClient::remote(crate::remote::RemoteClient::new(wire)), payloads };
+        }
+        let raw = dauer_hub::Client::new(Arc::clone(&hub.manage), env);
+        Self { raw: RawClient::local(raw), payloads }
     }
 
     /// The client without types, for tools.
@@ -151,7 +159,7 @@ impl Client {
     /// # }
     /// ```
     #[must_use]
-    pub fn raw(&self) -> &dauer_hub::Client {
+    pub fn raw(&self) -> &RawClient {
         &self.raw
     }
 
@@ -260,7 +268,8 @@ impl Client {
     /// # Errors
     /// [`Error::Client`] when there is no such instance, or the store cannot tell.
     pub async fn history(&self, id: &InstanceId) -> Result<HistoryStream, Error> {
-        Ok(HistoryStream::new(self.raw.history(id).await?))
+        let record = self.raw.get(id).await?.ok_or_else(|| ClientError::Absent(id.clone()))?;
+        Ok(self.raw.history_of(id, &record))
     }
 
     /// Removes an ended instance for good, with its history. Nothing brings it back: what is still sent to it is dropped.

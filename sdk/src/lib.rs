@@ -32,16 +32,21 @@
 mod client;
 mod local;
 mod open;
+#[cfg(feature = "grpc")]
+mod remote;
 mod runtime;
 mod shutdown;
 mod worker;
 
 pub use client::{
     Client, Error as ClientError, Handle, HistoryStream, Instance, InstancePage, InstanceStream,
-    PAGE_SIZE_MAX, PurgeCall, Purged, QueryCall, RequestId, StartCall,
+    PAGE_SIZE_MAX, PurgeCall, Purged, QueryCall, RawClient, RequestId, StartCall,
 };
 pub use local::LocalExecutor;
-pub use open::{Hub, OpenError, open, open_existing};
+pub use open::{Hub, OpenError, Store, open, open_existing};
+#[cfg(feature = "grpc")]
+pub use remote::{Server, connect};
+pub use runtime::TokioEnv;
 pub use shutdown::{ShutdownSignal, shutdown_signal, shutdown_signal_once};
 pub use worker::{Worker, WorkerBuilder};
 
@@ -54,6 +59,10 @@ pub use dauer_core::ExecutionId;
 ///
 #[doc = include_str!("docs/ids.md")]
 pub use dauer_core::HostId;
+/// The name of a task hub.
+///
+#[doc = include_str!("docs/ids.md")]
+pub use dauer_core::HubName;
 /// The id of an instance.
 ///
 #[doc = include_str!("docs/ids.md")]
@@ -90,10 +99,6 @@ pub use dauer_core::model::TroubleKind;
 ///
 #[doc = include_str!("docs/refusals.md")]
 pub use dauer_core::send::InvalidRequest;
-/// The client without types, for tools.
-///
-#[doc = include_str!("docs/tools.md")]
-pub use dauer_hub::Client as RawClient;
 /// Why a call of a client was refused.
 ///
 #[doc = include_str!("docs/refusals.md")]
@@ -106,6 +111,10 @@ pub use dauer_hub::Executor;
 ///
 #[doc = include_str!("docs/options.md")]
 pub use dauer_hub::HostOptions;
+/// What can go wrong between a client and a server.
+///
+#[doc = include_str!("docs/refusals.md")]
+pub use dauer_hub::RemoteError;
 /// After how many attempts trouble becomes a failure.
 ///
 #[doc = include_str!("docs/options.md")]

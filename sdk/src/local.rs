@@ -10,10 +10,14 @@ use futures::FutureExt;
 use dauer_core::cancel::{CancelReason, Cancellation};
 use dauer_core::model::{Filter, Queues, TroubleKind, VersionRule};
 use dauer_core::turn::{self, Stalled};
-use dauer_hub::{ActivityDone, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork, with_causes};
-use dauer_proto::{ActionType, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure};
+use dauer_hub::{
+    ActivityDone, ActivityEnd, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork, Unfinished,
+    with_causes,
+};
+use dauer_proto::{
+    ActionType, ActivityRequest, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure,
+};
 use dauer_replay::{ActivityContext, ActivityError, Live, Registry, TurnError};
-use dauer_store::TaskLease;
 
 /// Runs the code of a [`Registry`] in this process.
 #[doc = include_str!("docs/executors.md")]
@@ -33,6 +37,18 @@ impl LocalExecutor {
     #[must_use]
     pub fn replay_always(self) -> Self {
         Self { replay_always: true, ..self }
+    }
+
+    /// The code that it runs.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Whether nothing is kept between turns.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn replays_always(&self) -> bool {
+        self.replay_always
     }
 
     /// One turn: events in, actions out. Nothing in here waits.
@@ -58,9 +74,9 @@ impl LocalExecutor {
         };
         let answer = turn::Answer { actions, custom_status, trace: None };
         if self.replay_always {
-            return Ok(TurnDone { answer, live: None, past });
+            return Ok(TurnDone { answer, live: None, past, receipt: None });
         }
-        Ok(TurnDone { answer, live: Some(live), past: Vec::new() })
+        Ok(TurnDone { answer, live: Some(live), past: Vec::new(), receipt: None })
     }
 }
 
@@ -98,19 +114,21 @@ impl Executor for LocalExecutor {
         Attempt::Done(taken.unwrap_or(Err(TurnError::Poisoned)).map_err(stalled))
     }
 
-    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
         match self.turn_at_once(work) {
-            Attempt::Done(done) => done,
-            Attempt::Later(_) => Err(stalled(TurnError::Poisoned)),
+            Attempt::Done(done) => Ok(done?),
+            Attempt::Later(_) => Err(stalled(TurnError::Poisoned).into()),
         }
     }
 
-    async fn activity(&self, work: ActivityWork) -> ActivityDone {
-        match self.run_activity(&work.lease, &work.cancellation).await {
-            Ok(Ran::Ended(result)) => result.map(Some).map_err(TaskFailureDetails::from).into(),
-            Ok(Ran::GivenUp) => ActivityDone::GivenUp,
-            Err(details) => ActivityDone::Failed(details),
-        }
+    async fn activity(&self, work: ActivityWork) -> ActivityEnd {
+        let done = match dauer_core::workitem::activity_request(&work.lease.task) {
+            Ok(request) => self.run_request(&request, work.lease.attempts + 1, &work.cancellation).await,
+            Err(error) => {
+                ActivityDone::Failed(failure::failure("Undecodable", error.to_string()).non_retriable())
+            }
+        };
+        done.into()
     }
 }
 
@@ -122,17 +140,30 @@ enum Ran {
 }
 
 impl LocalExecutor {
+    /// Runs an activity for the `attempt`-th time, from 1.
+    pub(crate) async fn run_request(
+        &self,
+        request: &ActivityRequest,
+        attempt: u32,
+        cancellation: &Cancellation,
+    ) -> ActivityDone {
+        match self.run_activity(request, attempt, cancellation).await {
+            Ok(Ran::Ended(result)) => result.map(Some).map_err(TaskFailureDetails::from).into(),
+            Ok(Ran::GivenUp) => ActivityDone::GivenUp,
+            Err(details) => ActivityDone::Failed(details),
+        }
+    }
+
     /// Runs the code; an error says why that was not possible.
     async fn run_activity(
         &self,
-        lease: &TaskLease,
+        request: &ActivityRequest,
+        attempt: u32,
         cancellation: &Cancellation,
     ) -> Result<Ran, TaskFailureDetails> {
-        let request = dauer_core::workitem::activity_request(&lease.task)
-            .map_err(|error| failure::failure("Undecodable", error.to_string()).non_retriable())?;
         let program = self.registry.find_activity(&request.name);
         let program = program.map_err(|error| failure::failure("UnknownActivity", error.to_string()))?;
-        let context = ActivityContext::new(&request, lease.attempts + 1);
+        let context = ActivityContext::new(request, attempt);
         let context = context.map_err(|error| failure::failure("Undecodable", error.to_string()))?;
         let context = context.cancelled_by(cancellation.clone()).payloads(self.registry.payloads().clone());
         let run = async { program.begin(context, request.input.as_deref()).await };
@@ -156,7 +187,7 @@ fn gives_up(error: &dauer_replay::Error, cancellation: &Cancellation) -> bool {
     elsewhere && error.downcast_ref::<CancelReason>().is_some()
 }
 
-fn is_termination(actions: &[OrchestratorAction]) -> bool {
+pub(crate) fn is_termination(actions: &[OrchestratorAction]) -> bool {
     actions.iter().any(|action| match &action.orchestrator_action_type {
         Some(ActionType::CompleteOrchestration(completion)) => {
             completion.orchestration_status() == OrchestrationStatus::Terminated

@@ -1,5 +1,7 @@
 //! Opening a hub by the URL of its store.
 
+mod error;
+
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -8,64 +10,13 @@ use dauer_core::HubName;
 use dauer_hub::HostOptions;
 use dauer_memory::{MemoryStore, SystemClock};
 use dauer_replay::{PayloadCodec, Payloads};
-use dauer_store::Manage;
+use dauer_store::{Manage, Refused};
 
 use crate::client::Client;
 use crate::runtime::TokioEnv;
 use crate::worker::WorkerBuilder;
 
-/// Why a store could not be opened.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dauer::OpenError;
-///
-/// match dauer::open_existing("sqlite:/nowhere/orders.db") {
-///     Err(OpenError::Missing { url }) => println!("there is no store {url}"),
-///     Err(other) => println!("{other}"),
-///     Ok(_) => unreachable!(),
-/// }
-/// assert!(matches!(dauer::open("redis:host"), Err(OpenError::UnknownStore { .. })));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The URL names no store that this build has.
-    #[error("'{url}' names no store; use {KNOWN}")]
-    UnknownStore {
-        /// The URL.
-        url: String,
-    },
-    /// The file could not be opened.
-    #[cfg(feature = "sqlite")]
-    #[error("'{url}' could not be opened")]
-    Sqlite {
-        /// The URL.
-        url: String,
-        /// Why.
-        source: dauer_sqlite::OpenError,
-    },
-    /// The URL has an option that its store does not have, or a value that the option does not take.
-    #[error("'{url}' has the option '{option}', which its store does not have; use {OPTIONS}")]
-    UnknownOption {
-        /// The URL.
-        url: String,
-        /// The option, with its value.
-        option: String,
-    },
-    /// There is nothing to open, and it was not to be made.
-    #[error("there is no store '{url}'; check the name, or let a worker create it first")]
-    Missing {
-        /// The URL.
-        url: String,
-    },
-    /// There is no tokio runtime to run on.
-    #[error("there is no tokio runtime; call this inside #[tokio::main] or Runtime::enter")]
-    NoRuntime,
-}
+pub use error::OpenError;
 
 /// An open task hub: where workers and clients meet. Cheap to clone.
 ///
@@ -95,33 +46,57 @@ pub struct Hub {
     pub(crate) manage: Arc<dyn Manage>,
     pub(crate) runtime: Handle,
     pub(crate) payloads: Payloads,
-    store: Store,
+    place: Place,
 }
 
-/// The store behind a hub, kept to be closed.
+/// Where a hub lives.
 #[derive(Clone)]
-enum Store {
-    Memory,
+enum Place {
+    /// In a store that this process has open.
+    Store(Store),
+    /// Behind a server.
+    #[cfg(feature = "grpc")]
+    Server(Arc<crate::remote::Wire>),
+}
+
+/// An open store, which holds any number of task hubs. Cheap to clone. [`open`] is its default hub, which is all that most
+/// programs need.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dauer::{HubName, Store};
+///
+/// let store = Store::open("memory:")?;
+/// let (north, south) = (store.hub(HubName::new("north")?), store.hub(HubName::new("south")?));
+/// # let _ = (north, south);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    kind: Kind,
+    runtime: Handle,
+    /// The hub that its URL names.
+    named: HubName,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Memory(MemoryStore),
     #[cfg(feature = "sqlite")]
     Sqlite(dauer_sqlite::SqliteStore),
 }
 
-/// What the URLs of this build look like.
-#[cfg(feature = "sqlite")]
-const KNOWN: &str = "sqlite:FILE or memory:";
-#[cfg(not(feature = "sqlite"))]
-const KNOWN: &str = "memory:";
-
-/// What may follow the name of a file.
-const OPTIONS: &str = "durability=full or durability=normal behind a ?";
-
-/// Opens the default hub of a store, by URL.
+/// Opens a hub of a store, by URL: the default one, or the one that the URL names.
 ///
 /// - `sqlite:FILE` is a file, created if it is not there. Any number of processes may have it open.
 /// - `sqlite:FILE?durability=normal` is the same file, written to by this process without waiting for the disk: a power
 ///   failure may take back the last moments, consistently, a crash of the process does not. The default is
 ///   `durability=full`: what was acknowledged stays.
+/// - `sqlite:FILE?hub=NAME` is another task hub in that file than the default one. Several options are joined by `&`.
 /// - `memory:` is a store in this process that is gone with it.
+/// - `http://HOST:PORT` is a server, with the feature `grpc`: what `connect` does.
 ///
 /// # Errors
 /// [`OpenError`] when the URL names no store, the file cannot be used, or there is no tokio runtime.
@@ -135,19 +110,13 @@ const OPTIONS: &str = "durability=full or durability=normal behind a ?";
 /// # }
 /// ```
 pub fn open(url: &str) -> Result<Hub, OpenError> {
-    let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-    if url == "memory:" {
-        let manage = MemoryStore::new(Arc::new(SystemClock::new())).hub(HubName::default());
-        return Ok(Hub { manage, runtime, payloads: Payloads::default(), store: Store::Memory });
+    #[cfg(feature = "grpc")]
+    if is_server(url) {
+        return crate::remote::connect(url);
     }
-    #[cfg(feature = "sqlite")]
-    if let Some(File { path, options }) = sqlite_file(url)? {
-        let store = dauer_sqlite::SqliteStore::open(path, options);
-        let store = store.map_err(|source| OpenError::Sqlite { url: url.to_owned(), source })?;
-        let (manage, payloads) = (store.hub(HubName::default()), Payloads::default());
-        return Ok(Hub { manage, runtime, payloads, store: Store::Sqlite(store) });
-    }
-    Err(OpenError::UnknownStore { url: url.to_owned() })
+    let store = Store::open(url)?;
+    let named = store.named.clone();
+    Ok(store.hub(named))
 }
 
 /// As [`open`], for tools that look at what is there: a store that does not exist is not created. `memory:` never exists
@@ -167,20 +136,98 @@ pub fn open(url: &str) -> Result<Hub, OpenError> {
 /// # Errors
 /// [`OpenError::Missing`] when there is no such store, and as [`open`].
 pub fn open_existing(url: &str) -> Result<Hub, OpenError> {
-    #[cfg(feature = "sqlite")]
-    if let Some(File { path, .. }) = sqlite_file(url)? {
-        // An empty file is what SQLite leaves when it is opened and nothing is written: there is no store in it.
-        let there = std::fs::metadata(path).map(|found| !found.is_file() || found.len() > 0);
-        // What cannot be looked at for another reason than that it is absent is for `open` to explain.
-        return match there.unwrap_or_else(|error| error.kind() != std::io::ErrorKind::NotFound) {
-            true => open(url),
-            false => Err(OpenError::Missing { url: url.to_owned() }),
+    #[cfg(feature = "grpc")]
+    if is_server(url) {
+        return crate::remote::connect(url);
+    }
+    let store = Store::open_existing(url)?;
+    let named = store.named.clone();
+    Ok(store.hub(named))
+}
+
+impl Store {
+    /// Opens a store by URL, as [`open`] does.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(url: &str) -> Result<Self, OpenError> {
+        let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
+        if url == "memory:" {
+            let (kind, named) =
+                (Kind::Memory(MemoryStore::new(Arc::new(SystemClock::new()))), HubName::default());
+            return Ok(Self { kind, runtime, named });
+        }
+        #[cfg(feature = "sqlite")]
+        if let Some(File { path, options, hub }) = sqlite_file(url)? {
+            let store = dauer_sqlite::SqliteStore::open(path, options);
+            let store = store.map_err(|source| OpenError::Sqlite { url: url.to_owned(), source })?;
+            return Ok(Self { kind: Kind::Sqlite(store), runtime, named: hub });
+        }
+        Err(OpenError::UnknownStore { url: url.to_owned() })
+    }
+
+    /// Opens a store that is there, as [`open_existing`] does.
+    ///
+    /// # Errors
+    /// As [`open_existing`].
+    pub fn open_existing(url: &str) -> Result<Self, OpenError> {
+        #[cfg(feature = "sqlite")]
+        if let Some(File { path, .. }) = sqlite_file(url)? {
+            // An empty file is what SQLite leaves when it is opened and nothing is written: there is no store in it.
+            let there = std::fs::metadata(path).map(|found| !found.is_file() || found.len() > 0);
+            // What cannot be looked at for another reason than that it is absent is for `open` to explain.
+            return match there.unwrap_or_else(|error| error.kind() != std::io::ErrorKind::NotFound) {
+                true => Self::open(url),
+                false => Err(OpenError::Missing { url: url.to_owned() }),
+            };
+        }
+        if url == "memory:" {
+            return Err(OpenError::Missing { url: url.to_owned() });
+        }
+        Err(OpenError::UnknownStore { url: url.to_owned() })
+    }
+
+    /// One of its hubs. It is there from the first write on.
+    #[must_use]
+    pub fn hub(&self, name: HubName) -> Hub {
+        let manage = match &self.kind {
+            Kind::Memory(store) => store.hub(name),
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite(store) => store.hub(name),
         };
+        let (runtime, place) = (self.runtime.clone(), Place::Store(self.clone()));
+        Hub { manage, runtime, payloads: Payloads::default(), place }
     }
-    if url == "memory:" {
-        return Err(OpenError::Missing { url: url.to_owned() });
+
+    /// Deletes a hub and all that is in it, for good. One that is absent is deleted already.
+    ///
+    /// # Errors
+    /// [`Refused`] when a living host works in the hub, or the store cannot do it.
+    pub async fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
+        match &self.kind {
+            Kind::Memory(store) => store.delete_hub(name),
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite(store) => store.delete_hub(name).await,
+        }
     }
-    Err(OpenError::UnknownStore { url: url.to_owned() })
+
+    /// Closes the store, as [`Hub::close`] does.
+    pub async fn close(&self) {
+        match &self.kind {
+            Kind::Memory(_) => {}
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite(store) => {
+                let store = store.clone();
+                // It waits for the disk and for threads. It does not panic, so there is nothing to learn from its end.
+                let _ = self.runtime.spawn_blocking(move || store.close()).await;
+            }
+        }
+    }
+}
+
+#[cfg(feature = "grpc")]
+fn is_server(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
 }
 
 /// A file, and how it is to be opened.
@@ -188,6 +235,7 @@ pub fn open_existing(url: &str) -> Result<Hub, OpenError> {
 struct File<'u> {
     path: &'u str,
     options: dauer_sqlite::Options,
+    hub: HubName,
 }
 
 #[cfg(feature = "sqlite")]
@@ -196,21 +244,49 @@ fn sqlite_file(url: &str) -> Result<Option<File<'_>>, OpenError> {
 
     let Some(file) = url.strip_prefix("sqlite:") else { return Ok(None) };
     let (path, given) = file.split_once('?').unwrap_or((file, ""));
-    let mut options = dauer_sqlite::Options::default();
+    let (mut options, mut hub) = (dauer_sqlite::Options::default(), HubName::default());
     for option in given.split('&').filter(|option| !option.is_empty()) {
-        options.durability = match option {
-            "durability=full" => Durability::Full,
-            "durability=normal" => Durability::Normal,
-            _ => {
-                let (url, option) = (url.to_owned(), option.to_owned());
-                return Err(OpenError::UnknownOption { url, option });
-            }
-        };
+        let unknown = || OpenError::UnknownOption { url: url.to_owned(), option: option.to_owned() };
+        match option.split_once('=') {
+            Some(("durability", "full")) => options.durability = Durability::Full,
+            Some(("durability", "normal")) => options.durability = Durability::Normal,
+            Some(("hub", name)) => hub = HubName::new(name).map_err(|_| unknown())?,
+            _ => return Err(unknown()),
+        }
     }
-    Ok(Some(File { path, options }).filter(|file| !file.path.is_empty()))
+    Ok(Some(File { path, options, hub }).filter(|file| !file.path.is_empty()))
 }
 
 impl Hub {
+    #[cfg(feature = "grpc")]
+    pub(crate) fn remote(wire: Arc<crate::remote::Wire>) -> Self {
+        let (manage, runtime) = (Arc::new(crate::remote::NoStore), wire.runtime().clone());
+        Self { manage, runtime, payloads: Payloads::default(), place: Place::Server(wire) }
+    }
+
+    /// The connection to its server, if it is behind one.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn wire(&self) -> Option<Arc<crate::remote::Wire>> {
+        match &self.place {
+            Place::Store(_) => None,
+            Place::Server(wire) => Some(Arc::clone(wire)),
+        }
+    }
+
+    /// Whether the hub is behind a server. Its store is then out of reach: [`Hub::manage`] refuses everything.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dauer::OpenError> {
+    /// assert!(!dauer::open("memory:")?.is_remote());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        !matches!(self.place, Place::Store(_))
+    }
+
     /// The same hub, whose workers and clients read and write payloads through that codec. Those that were made before
     /// do not.
     ///
@@ -282,7 +358,7 @@ impl Hub {
 
     /// Closes the store: what waits to be written is written, the write-ahead log is moved into the file if nobody else
     /// has it open, and its threads end. To be called when the workers have ended; whatever is called afterwards, by
-    /// anyone who shares this hub, is refused. A store in memory has nothing to close.
+    /// anyone who shares this hub, is refused. A store in memory has nothing to close, nor has a hub behind a server.
     ///
     /// Without it nothing durable is lost: the next who opens the file finds all that was acknowledged.
     ///
@@ -296,18 +372,14 @@ impl Hub {
     /// # }
     /// ```
     pub async fn close(&self) {
-        match &self.store {
-            Store::Memory => {}
-            #[cfg(feature = "sqlite")]
-            Store::Sqlite(store) => {
-                let store = store.clone();
-                // It waits for the disk and for threads. It does not panic, so there is nothing to learn from its end.
-                let _ = self.runtime.spawn_blocking(move || store.close()).await;
-            }
+        match &self.place {
+            Place::Store(store) => store.close().await,
+            #[cfg(feature = "grpc")]
+            Place::Server(_) => {}
         }
     }
 
-    /// The store's own view of the hub, for tools.
+    /// The store's own view of the hub, for tools. Behind a server there is none: it refuses everything.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

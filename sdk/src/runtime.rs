@@ -10,19 +10,33 @@ use tokio::task::JoinSet;
 use dauer_core::Timestamp;
 use dauer_store::Env;
 
-/// The surroundings of one host on a tokio runtime. What it spawned ends when it is dropped.
-pub(crate) struct TokioEnv {
+/// The surroundings of one host on a tokio runtime: its clock, its sleeps, its tasks. What it spawned ends when it is dropped.
+/// For hosts of one's own; workers make theirs themselves.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use dauer::TokioEnv;
+/// use dauer::lower::store::Env;
+///
+/// let env = TokioEnv::new(tokio::runtime::Handle::current());
+/// env.sleep_until(env.now()).await;
+/// # }
+/// ```
+pub struct TokioEnv {
     runtime: Handle,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl TokioEnv {
-    pub(crate) fn new(runtime: Handle) -> Self {
+    /// On that runtime.
+    #[must_use]
+    pub fn new(runtime: Handle) -> Self {
         Self { runtime, tasks: Mutex::new(JoinSet::new()) }
     }
 
     /// Ends everything that is still running on behalf of the host.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 }

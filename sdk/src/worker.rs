@@ -313,10 +313,18 @@ impl Worker {
     /// ```
     ///
     /// # Errors
-    /// [`Refused`] when the store can never be used: of a newer format, or damaged.
+    /// [`Refused`] when the store can never be used: of a newer format, or damaged; or when the server of the hub does not
+    /// let the worker in. One that cannot be reached is waited for.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
         let env = Arc::new(TokioEnv::new(self.hub.runtime.clone()));
         let stop = stop.boxed().shared();
+        #[cfg(feature = "grpc")]
+        if let Some(wire) = self.hub.wire() {
+            let (executor, options, retention) = (self.executor, self.options, self.retention);
+            let host = self.host_id.unwrap_or_else(|| host_id(&*env));
+            let parts = crate::remote::Parts { executor, options, host, retention };
+            return Box::pin(crate::remote::run(wire, parts, stop)).await;
+        }
         if let Some(keep) = self.retention {
             env.spawn(retention::run(self.hub.manage.clone(), env.clone(), keep, stop.clone()).boxed());
         }

@@ -159,19 +159,41 @@ async fn durability_is_chosen_by_the_url() {
 #[tokio::test]
 async fn an_option_that_the_store_does_not_have_is_refused_by_its_name() {
     let folder = Folder::new("options");
-    for option in
-        ["durability=none", "durability", "Durability=full", "mode=ro", "durability=full&x=1", "=", "a b"]
-    {
+    for option in [
+        "durability=none",
+        "durability",
+        "Durability=full",
+        "mode=ro",
+        "durability=full&x=1",
+        "=",
+        "a b",
+        "hub=",
+        "hub=2x",
+    ] {
         let url = format!("{}?{option}", folder.url());
         for opened in [dauer::open(&url), dauer::open_existing(&url)] {
             let text = opened.err().unwrap().to_string();
             let named = option.rsplit('&').next().unwrap();
             assert!(text.contains(&format!("has the option '{named}', which")), "{text}");
-            assert!(text.contains("use durability=full or durability=normal"), "{text}");
+            assert!(text.contains("durability=normal") && text.contains("hub=NAME"), "{text}");
         }
     }
     let nothing = dauer::open("sqlite:?durability=full").err().unwrap();
     assert!(matches!(nothing, dauer::OpenError::UnknownStore { .. }), "{nothing}");
     let missing = dauer::open_existing(&format!("{}?durability=full", folder.url())).err().unwrap();
     assert!(matches!(missing, dauer::OpenError::Missing { .. }), "nothing was created: {missing}");
+}
+
+#[tokio::test]
+async fn a_url_names_a_hub_of_its_own() {
+    let folder = Folder::new("hubs");
+    let count =
+        async |url: &str| dauer::open(url).unwrap().client().query().page().await.unwrap().instances.len();
+    let demo = dauer::open(&format!("{}?hub=demo&durability=normal", folder.url())).unwrap();
+    demo.client().start(dauer::Orchestration::<(), ()>::new("nobodys"), &()).id("one").await.unwrap();
+    assert_eq!(count(&folder.url()).await, 0, "the default hub is another one");
+    assert_eq!(count(&format!("{}?hub=demo", folder.url())).await, 1);
+    let store = dauer::Store::open(&folder.url()).unwrap();
+    store.delete_hub(&dauer::HubName::new("demo").unwrap()).await.unwrap();
+    assert_eq!(count(&format!("{}?hub=demo", folder.url())).await, 0);
 }

@@ -52,6 +52,11 @@ impl<T> ById<T> {
         self.0.is_empty()
     }
 
+    /// What is there, in no order: for sums and the like.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.values()
+    }
+
     /// Takes everything out.
     pub fn clear(&mut self) {
         self.0.clear();

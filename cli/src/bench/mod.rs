@@ -13,6 +13,7 @@ mod report;
 mod sequence;
 mod statistics;
 mod timers;
+mod waits;
 mod workload;
 
 use std::process::ExitCode;
@@ -57,11 +58,15 @@ impl Flavour {
         }
     }
 
-    fn runtime(self) -> std::io::Result<tokio::runtime::Runtime> {
+    /// Stores have threads of their own: only servers need the network.
+    fn runtime(self, network: bool) -> std::io::Result<tokio::runtime::Runtime> {
         let mut builder = match self {
             Self::CurrentThread => tokio::runtime::Builder::new_current_thread(),
             Self::MultiThread => tokio::runtime::Builder::new_multi_thread(),
         };
+        if network {
+            builder.enable_all();
+        }
         builder.enable_time().build()
     }
 }
@@ -79,6 +84,8 @@ pub(crate) enum Bench {
     Latency(latency::Arguments),
     /// Many orchestrations asleep: seconds to start them, memory, a restart with them, an idle hub.
     Timers(timers::Arguments),
+    /// A server that does nothing, and calls that only wait for it: memory and processor time.
+    Waits(waits::Arguments),
     /// One orchestration of many turns: whether a late turn costs more than an early one.
     History(history::Arguments),
 }
@@ -90,6 +97,7 @@ impl Bench {
             Self::Fanout(arguments) => &arguments.common,
             Self::Latency(arguments) => &arguments.common,
             Self::Timers(arguments) => &arguments.common,
+            Self::Waits(arguments) => &arguments.common,
             Self::History(arguments) => &arguments.common,
         }
     }
@@ -97,13 +105,19 @@ impl Bench {
 
 /// Runs a benchmark on a runtime of its own.
 pub(crate) fn run(bench: Bench) -> Result<ExitCode, Failure> {
-    let result = bench.common().runtime.runtime().map_err(Error::from).and_then(|runtime| {
+    let network = match &bench {
+        Bench::Sequence(arguments) => arguments.server.is_some(),
+        Bench::Waits(_) => true,
+        _ => false,
+    };
+    let result = bench.common().runtime.runtime(network).map_err(Error::from).and_then(|runtime| {
         runtime.block_on(async {
             match bench {
                 Bench::Sequence(arguments) => Box::pin(sequence::run(arguments)).await,
                 Bench::Fanout(arguments) => Box::pin(fanout::run(arguments)).await,
                 Bench::Latency(arguments) => Box::pin(latency::run(arguments)).await,
                 Bench::Timers(arguments) => Box::pin(timers::run(arguments)).await,
+                Bench::Waits(arguments) => Box::pin(waits::run(arguments)).await,
                 Bench::History(arguments) => Box::pin(history::run(arguments)).await,
             }
         })

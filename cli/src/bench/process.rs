@@ -34,6 +34,22 @@ pub(super) fn resident_bytes() -> Option<u64> {
     field("/proc/self/status", "VmRSS:").map(|kilobytes| kilobytes * 1024)
 }
 
+/// The same of another process.
+pub(super) fn resident_bytes_of(process: u32) -> Option<u64> {
+    field(&format!("/proc/{process}/status"), "VmRSS:").map(|kilobytes| kilobytes * 1024)
+}
+
+/// Processor time of all threads of another process so far, to the nanosecond: the scheduler's own count.
+pub(super) fn processor_time_of(process: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let spent = threads.filter_map(|thread| {
+        // A thread that ended meanwhile is missing, with what it has spent: servers keep theirs.
+        let text = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Some(Duration::from_nanos(spent.sum()))
+}
+
 /// The most that was ever resident, since [`forget_peak`].
 pub(super) fn peak_bytes() -> Option<u64> {
     field("/proc/self/status", "VmHWM:").map(|kilobytes| kilobytes * 1024)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use dauer::{Client, Handle, HostOptions, Hub};
@@ -15,6 +16,7 @@ use super::report::{self, Lines, Setting};
 use super::statistics::{count, median_index, percentile, ratio, rounded};
 use super::workload::{self, Running, SEQUENCE, Sequence, Value};
 use super::{Common, Error};
+use crate::verbs::{connect, is_server};
 
 /// What to measure.
 #[derive(clap::Args, Clone)]
@@ -39,6 +41,13 @@ pub(crate) struct Arguments {
     /// Ids that grow, like numbers of orders; or random ones, like those that clients make up.
     #[arg(long, value_enum, default_value_t = Ids::Growing)]
     ids: Ids,
+    /// Measure a server that runs, instead of a store: client and worker are here and reach it over gRPC. What is started
+    /// there stays there.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "store")]
+    pub(super) server: Option<String>,
+    /// What all ids begin with: a server may have others of an earlier run.
+    #[arg(skip)]
+    prefix: String,
 }
 
 /// What the ids of the instances look like.
@@ -70,9 +79,22 @@ pub(super) fn scatter(number: u64) -> u64 {
 impl Arguments {
     fn id(&self, number: u64) -> String {
         match self.ids {
-            Ids::Growing => format!("sequence-{number:08}"),
-            Ids::Random => format!("{:016x}{:016x}", scatter(number), scatter(!number)),
+            Ids::Growing => format!("{}sequence-{number:08}", self.prefix),
+            Ids::Random => format!("{}{:016x}{:016x}", self.prefix, scatter(number), scatter(!number)),
         }
+    }
+
+    /// The URL of the server, if one is measured.
+    fn server_url(&self) -> Option<String> {
+        let address = self.server.as_deref()?;
+        Some(if is_server(address) { address.to_owned() } else { format!("http://{address}") })
+    }
+
+    /// The same for one of several runs. On a server they must not find what the others left.
+    fn for_run(&self, number: usize) -> Self {
+        let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let prefix = self.server.as_ref().map(|_| format!("{moment:x}-{number}-")).unwrap_or_default();
+        Self { prefix, ..self.clone() }
     }
 
     /// Turns and activities that the worker takes at once: room for all that is outstanding, at least the default. Twice,
@@ -124,7 +146,8 @@ struct Run {
     limit_cpu_seconds: Option<f64>,
     limit_ratio: Option<f64>,
     comparison: Option<Comparison>,
-    audited: u64,
+    /// Things that were compared; `None` where the store is out of reach.
+    audited: Option<u64>,
 }
 
 /// All figures.
@@ -148,7 +171,8 @@ struct Figures<'f> {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
-    let place = Place::new(arguments.common.store.as_deref())?;
+    let server = arguments.server_url();
+    let place = Place::new(server.as_deref().or(arguments.common.store.as_deref()))?;
     let setting = Setting::look(&arguments.common, &place)?;
     let sample = if place.is_file() { Some(sample(&arguments, &place).await?) } else { None };
     let mut runs = Vec::new();
@@ -156,6 +180,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
         let last = number + 1 == arguments.runs as usize;
         place.clear();
         report::progress(&arguments.common, &format!("run {} of {}", number + 1, arguments.runs));
+        let arguments = arguments.for_run(number);
         runs.push(Box::pin(measure(&arguments, &place, sample.as_ref(), (number, last))).await?);
     }
     let rates: Vec<f64> = runs.iter().map(|run| run.orchestrations_per_second).collect();
@@ -193,13 +218,16 @@ async fn measure(
     sample: Option<&Sample>,
     (number, last): (usize, bool),
 ) -> Result<Run, Error> {
-    let hub = dauer::open(&place.url(number, last))?;
+    let url = place.url(number, last);
+    let hub = if is_server(&url) { connect(&url)? } else { dauer::open(&url)? };
     let room = arguments.room();
     let options = HostOptions { turns_max: room, activities_max: room, ..HostOptions::default() };
     let running = Running::start(workload::register(hub.worker()).options(options))?;
     let mut run = Box::pin(clocked(arguments, &hub)).await?;
     running.stop().await?;
-    run.audited = audit(&hub).await?;
+    if !hub.is_remote() {
+        run.audited = Some(audit(&hub).await?);
+    }
     hub.close().await;
     let file = place.file(number, last);
     if let (Some(file), Some(sample), Some(commits), Some(store)) =
@@ -257,7 +285,7 @@ async fn clocked(arguments: &Arguments, hub: &Hub) -> Result<Run, Error> {
         limit_cpu_seconds: None,
         limit_ratio: None,
         comparison: counted.then(|| Comparison::new(each, each)),
-        audited: 0,
+        audited: None,
     })
 }
 
@@ -287,13 +315,14 @@ fn lines(figures: &Figures<'_>) -> Lines {
     figures.setting.lines(&mut lines);
     lines.text(format!(
         "{} orchestrations of {} activities, {} outstanding at once, room for {} in the worker, {} bytes of padding, {:?} ids, 2 tags each; \
-         every output checked, every store audited; {} runs, the median is run {}",
+         every output checked, {}; {} runs, the median is run {}",
         figures.orchestrations,
         figures.activities,
         figures.window,
         figures.worker_room,
         figures.payload_bytes,
         figures.ids,
+        if run.audited.is_some() { "every store audited" } else { "the server's store not audited" },
         figures.runs.len(),
         figures.median_run + 1,
     ));
@@ -310,12 +339,9 @@ fn lines(figures: &Figures<'_>) -> Lines {
     lines.maybe("commits", run.commits.map(|commits| commits.to_string()), "transactions, each made durable");
     let per_commit = run.checkpoints_per_commit.map(|each| format!("{each:.1}"));
     lines.maybe("turns per commit", per_commit, "how many turns share one transaction");
-    lines.line("processor", format!("{:.2} s", run.cpu_seconds), "client, worker and store together");
-    lines.maybe(
-        "peak memory",
-        run.peak_rss_bytes.map(report::megabytes),
-        "resident, client and worker and store",
-    );
+    let whose = if run.audited.is_some() { "client, worker and store" } else { "client and worker" };
+    lines.line("processor", format!("{:.2} s", run.cpu_seconds), &format!("{whose} together"));
+    lines.maybe("peak memory", run.peak_rss_bytes.map(report::megabytes), &format!("resident, {whose}"));
     let limit = run.limit_per_second.map(|rate| format!("{rate:.0} /s"));
     let processor = run.limit_cpu_seconds.unwrap_or_default();
     let what =

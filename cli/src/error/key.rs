@@ -8,8 +8,9 @@ use dauer_core::ids::InvalidName;
 use dauer_core::ledger::LedgerError;
 use dauer_core::model::BlobError;
 use dauer_core::send::InvalidRequest;
-use dauer_hub::{ClientError, Unusable as Broken};
+use dauer_hub::{ClientError, RemoteError, Unusable as Broken};
 use dauer_proto::json::JsonError;
+use dauer_server::ServerError as ServeError;
 
 use super::Failure;
 use crate::audit::Unusable;
@@ -41,8 +42,28 @@ impl Failure {
             Self::Runtime(_) => "cli::Failure::Runtime",
             Self::Journal(error) => journal(error),
             Self::Bench(error) => bench(error),
+            Self::Server(error) => serve(error),
+            Self::Settings(_) => "cli::Failure::Settings",
+            Self::DevFolder { .. } => "cli::Failure::DevFolder",
             Self::Demo(error) => boxed(&**error),
         }
+    }
+}
+
+fn serve(error: &ServeError) -> &'static str {
+    match error {
+        ServeError::InUse { .. } => "server::ServerError::InUse",
+        ServeError::Address { .. } => "server::ServerError::Address",
+        ServeError::Unprotected { .. } => "server::ServerError::Unprotected",
+        ServeError::TlsFile { .. } => "server::ServerError::TlsFile",
+        ServeError::Tls(_) => "server::ServerError::Tls",
+        ServeError::Tokens(_) => "server::ServerError::Tokens",
+        ServeError::Store(error) => open(error),
+        ServeError::Opening(_) => "server::ServerError::Opening",
+        ServeError::Description(_) => "server::ServerError::Description",
+        ServeError::Grpc(_) => "server::ServerError::Grpc",
+        ServeError::Http(_) => "server::ServerError::Http",
+        _ => UNKNOWN,
     }
 }
 
@@ -91,6 +112,7 @@ fn open(error: &OpenError) -> &'static str {
         OpenError::UnknownStore { .. } => "sdk::OpenError::UnknownStore",
         OpenError::UnknownOption { .. } => "sdk::OpenError::UnknownOption",
         OpenError::Missing { .. } => "sdk::OpenError::Missing",
+        OpenError::Address { .. } => "sdk::OpenError::Address",
         OpenError::NoRuntime => "sdk::OpenError::NoRuntime",
         OpenError::Sqlite { source, .. } => match source {
             Sqlite::DirectoryMissing(_) => "sqlite::OpenError::DirectoryMissing",
@@ -133,11 +155,23 @@ fn client(error: &ClientError) -> &'static str {
         ClientError::NotFailed { .. } => "hub::ClientError::NotFailed",
         ClientError::NotBegun(_) => "hub::ClientError::NotBegun",
         ClientError::NotEnded { .. } => "hub::ClientError::NotEnded",
+        ClientError::Ended { .. } => "hub::ClientError::Ended",
         ClientError::Engaged(_) => "hub::ClientError::Engaged",
         ClientError::MovedOn(_) => "hub::ClientError::MovedOn",
         ClientError::History { source: Broken::Ledger(error), .. } => ledger(error),
         ClientError::History { source: Broken::Stalled(_), .. } => "hub::Unusable::Stalled",
         ClientError::History { source: Broken::NoStart, .. } => "hub::Unusable::NoStart",
+        ClientError::Remote(error) => remote(error),
+        _ => UNKNOWN,
+    }
+}
+
+fn remote(error: &RemoteError) -> &'static str {
+    match error {
+        RemoteError::Unreachable { .. } => "hub::RemoteError::Unreachable",
+        RemoteError::Denied { .. } => "hub::RemoteError::Denied",
+        RemoteError::Unsupported(_) => "hub::RemoteError::Unsupported",
+        RemoteError::Failed { .. } => "hub::RemoteError::Failed",
         _ => UNKNOWN,
     }
 }

@@ -1,6 +1,7 @@
 //! What went wrong, in one form: a sentence for people, a code, an exit code and a hint from the one table.
 
 mod key;
+mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use dauer_proto::json::JsonError;
 use serde::Serialize;
 
 use crate::output::{Color, Format, Paint, plain, status_name};
-pub(crate) use table::EXIT_CODES;
+pub(crate) use kind::EXIT_CODES;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -131,9 +132,34 @@ pub(crate) enum Failure {
     /// A benchmark gave no figures.
     #[error(transparent)]
     Bench(#[from] crate::bench::Error),
+    /// A server could not be started, or ended too soon.
+    #[error(transparent)]
+    Server(#[from] dauer_server::ServerError),
+    /// The settings of a server make no sense.
+    #[error(transparent)]
+    Settings(#[from] crate::serve::SettingsError),
+    /// The folder of a server could not be made.
+    #[error("the folder {} cannot be made", .path.display())]
+    DevFolder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The demo could not go on.
     #[error(transparent)]
     Demo(Box<dyn Error>),
+}
+
+impl From<dauer::ClientError> for Failure {
+    /// What the typed client says of the store is what the other says.
+    fn from(error: dauer::ClientError) -> Self {
+        match error {
+            dauer::ClientError::Client(error) => Self::Client(error),
+            dauer::ClientError::Name(error) => Self::Name(error),
+            other => Self::Demo(Box::new(other)),
+        }
+    }
 }
 
 /// An error as a line of JSON on stderr.

@@ -2,43 +2,7 @@
 //!
 //! Scripts rely on codes and exit codes, so a row may be added, but what is here does not change.
 
-/// What errors of one kind have in common.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kind {
-    /// The stable code, as `-o json` prints it.
-    pub(super) code: &'static str,
-    /// The code of gRPC that a server answers with. The command itself has no use for it.
-    pub(super) grpc: &'static str,
-    /// The exit code.
-    pub(super) exit: u8,
-    /// What to do next.
-    pub(super) hint: &'static str,
-    /// The errors: crate, type and variant.
-    pub(super) errors: &'static [&'static str],
-}
-
-/// The exit codes, as the help explains them.
-pub(crate) const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  failed, or an audit that is not clean
-  2  the call makes no sense
-  3  there is no such instance
-  4  conflict: the id is taken, or the instance has moved on
-  5  not in this state: it has ended already, or has not ended yet
-  6  the instance that was waited for failed or was terminated
-  7  waited too long
-  8  the store cannot be used
-130  interrupted by Ctrl-C";
-
-const FAILED: u8 = 1;
-const USAGE: u8 = 2;
-const NOT_FOUND: u8 = 3;
-const CONFLICT: u8 = 4;
-const STATE: u8 = 5;
-const ENDED_BADLY: u8 = 6;
-const TIMED_OUT: u8 = 7;
-const NO_STORE: u8 = 8;
+use super::kind::{CONFLICT, ENDED_BADLY, FAILED, Kind, NO_STORE, NOT_FOUND, STATE, TIMED_OUT, USAGE};
 
 /// The row of an error.
 pub(super) fn kind_of(error: &str) -> &'static Kind {
@@ -178,7 +142,7 @@ pub(super) const TABLE: &[Kind] = &[
         grpc: "FAILED_PRECONDITION",
         exit: STATE,
         hint: "`dauer get` shows how it ended, `dauer restart` runs it again",
-        errors: &["cli::Failure::Ended"],
+        errors: &["cli::Failure::Ended", "hub::ClientError::Ended"],
     },
     Kind {
         code: "not_ended",
@@ -226,8 +190,29 @@ pub(super) const TABLE: &[Kind] = &[
         code: "unknown_store",
         grpc: "INVALID_ARGUMENT",
         exit: USAGE,
-        hint: "give sqlite:FILE, or just the path of the file, by --store or DAUER_STORE",
-        errors: &["sdk::OpenError::UnknownOption", "sdk::OpenError::UnknownStore"],
+        hint: "give sqlite:FILE, the path of the file or http://HOST:PORT, by --store or DAUER_STORE",
+        errors: &["sdk::OpenError::Address", "sdk::OpenError::UnknownOption", "sdk::OpenError::UnknownStore"],
+    },
+    Kind {
+        code: "unreachable",
+        grpc: "UNAVAILABLE",
+        exit: NO_STORE,
+        hint: "check --store and DAUER_STORE, and that the server runs; whether something happened, `dauer get` tells",
+        errors: &["hub::ClientError::Remote", "hub::RemoteError::Failed", "hub::RemoteError::Unreachable"],
+    },
+    Kind {
+        code: "denied",
+        grpc: "UNAUTHENTICATED",
+        exit: NO_STORE,
+        hint: "set DAUER_TOKEN to a token that the server has for the task hub",
+        errors: &["hub::RemoteError::Denied"],
+    },
+    Kind {
+        code: "unsupported",
+        grpc: "UNIMPLEMENTED",
+        exit: USAGE,
+        hint: "give --store the URL of the store that the server has, or leave the condition out",
+        errors: &["hub::RemoteError::Unsupported"],
     },
     Kind {
         code: "store_missing",
@@ -389,6 +374,56 @@ pub(super) const TABLE: &[Kind] = &[
             "proto::Problem::UnknownEnumValue",
             "proto::Problem::UnknownKind",
             "replay::InvalidRequest::Field",
+        ],
+    },
+    Kind {
+        code: "address",
+        grpc: "UNAVAILABLE",
+        exit: FAILED,
+        hint: "choose another address by --grpc or --http; port 0 is any that is free",
+        errors: &["server::ServerError::Address", "server::ServerError::InUse"],
+    },
+    Kind {
+        code: "unprotected",
+        grpc: "FAILED_PRECONDITION",
+        exit: USAGE,
+        hint: "give --tls-certificate, --tls-key and --tokens, listen on 127.0.0.1, or say --insecure",
+        errors: &["server::ServerError::Unprotected"],
+    },
+    Kind {
+        code: "settings",
+        grpc: "INVALID_ARGUMENT",
+        exit: USAGE,
+        hint: "`dauer serve --help` lists the settings; the keys of a file are the long names of the options",
+        errors: &[
+            "cli::Failure::Settings",
+            "cli::SettingsError::HalfTls",
+            "cli::SettingsError::Hub",
+            "cli::SettingsError::Nonsense",
+            "cli::SettingsError::Unreadable",
+            "server::ServerError::Tls",
+            "server::ServerError::TlsFile",
+            "server::ServerError::Tokens",
+            "server::TokensError::Empty",
+            "server::TokensError::Hub",
+            "server::TokensError::Line",
+            "server::TokensError::Short",
+            "server::TokensError::Unreadable",
+        ],
+    },
+    Kind {
+        code: "server",
+        grpc: "UNAVAILABLE",
+        exit: FAILED,
+        hint: "start it again: what was acknowledged is kept; its log says more",
+        errors: &[
+            "cli::Failure::DevFolder",
+            "cli::Failure::Server",
+            "server::ServerError::Description",
+            "server::ServerError::Grpc",
+            "server::ServerError::Http",
+            "server::ServerError::Opening",
+            "server::ServerError::Store",
         ],
     },
     Kind {

@@ -13,7 +13,7 @@ use super::*;
 use crate::audit::Unusable;
 
 /// The crates whose errors a user can meet, by the name that the table has for them.
-const CRATES: [(&str, &str); 10] = [
+const CRATES: [(&str, &str); 11] = [
     ("proto", "proto/src"),
     ("core", "core/src"),
     ("replay", "replay/src"),
@@ -22,6 +22,7 @@ const CRATES: [(&str, &str); 10] = [
     ("sqlite", "stores/sqlite/src"),
     ("hub", "hub/src"),
     ("sdk", "sdk/src"),
+    ("server", "server/src"),
     ("audit", "testkit/audit/src"),
     ("cli", "cli/src"),
 ];

@@ -22,7 +22,8 @@ const STORE: &str = "sqlite:dauer.db";
 /// What all verbs on a store are told.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
-    /// The store: `sqlite:FILE`, or just the path of the file.
+    /// The store: `sqlite:FILE`, or just the path of the file; or a server: `http://HOST:PORT`, with `?hub=NAME` for a task
+    /// hub other than its default. A token for it is taken from DAUER_TOKEN.
     #[arg(long, value_name = "URL", env = "DAUER_STORE", default_value = STORE)]
     pub(crate) store: String,
     /// How to print the result.

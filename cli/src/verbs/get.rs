@@ -86,7 +86,7 @@ async fn look_once(
             (past, input)
         }
     };
-    let waiting = waiting(&**hub.manage(), (id, &record), past.clone(), common.dates()).await?;
+    let waiting = waiting(hub, (id, &record), past.clone(), common.dates()).await?;
     Ok(Seen { record, input, past, waiting })
 }
 

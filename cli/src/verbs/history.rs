@@ -51,16 +51,11 @@ pub(crate) async fn history(arguments: History) -> Result<ExitCode, Failure> {
         let unseen = matches!(printer.form, Form::Document(..)) || !io::stdout().is_terminal();
         let progress = Progress::new("reading", total, unseen && !arguments.common.quiet);
         let mut read = 0;
-        let mut reader = hub.client().raw().history_of(&id, &record);
-        while let Some(batches) = reader.next().await? {
-            for stored in batches {
-                let events = stored.batch.decode();
-                let events =
-                    events.map_err(|error| Failure::History { id: id.clone(), source: error.into() })?;
-                progress.at(read);
-                read += events.len();
-                events.into_iter().try_for_each(|event| printer.event(event))?;
-            }
+        let mut events = hub.client().raw().history_of(&id, &record);
+        while let Some(event) = events.next().await {
+            progress.at(read);
+            read += 1;
+            printer.event(event?)?;
         }
         drop(progress);
         printer.end()?;

@@ -35,15 +35,16 @@ pub(super) struct Wait {
 pub(super) struct Launched {
     id: InstanceId,
     message: MessageId,
-    created: Created,
+    /// What the store did; a server does not tell.
+    created: Option<Created>,
 }
 
-/// A start in JSON.
+/// A start in JSON. What a server does not tell is null.
 #[derive(Serialize)]
 struct Shown<'a> {
     id: &'a str,
-    execution: String,
-    created: &'static str,
+    execution: Option<String>,
+    created: Option<&'static str>,
 }
 
 /// Prints what was started, and its end if that is asked for.
@@ -66,17 +67,18 @@ pub(super) async fn follow(
 
 impl Launched {
     /// What became of a start with that key.
-    pub(super) fn new(id: InstanceId, key: u128, created: Created) -> Self {
+    pub(super) fn new(id: InstanceId, key: u128, created: Option<Created>) -> Self {
         Self { message: requested(&id, key), id, created }
     }
 
     fn shown(&self) -> Shown<'_> {
-        let (execution, created) = match self.created {
+        let told = self.created.map(|created| match created {
             Created::New(execution) => (execution, "new"),
             Created::Repeat(execution) => (execution, "repeat"),
             Created::Replacing(execution) => (execution, "replacing"),
-        };
-        Shown { id: self.id.as_str(), execution: execution.to_string(), created }
+        });
+        let (execution, created) = told.unzip();
+        Shown { id: self.id.as_str(), execution: execution.map(|execution| execution.to_string()), created }
     }
 }
 
@@ -88,17 +90,23 @@ async fn end(
 ) -> Result<ExitCode, Failure> {
     let id = &launched.id;
     common.note(&format!("started {id}"));
-    if workers(&**hub.manage()).await? == Some(0) {
+    if workers(hub).await? == Some(0) {
         common.note("note: no worker is connected to this store; it waits until one is");
     }
     // The run that this start began: under a living one's id, the end of that one is not meant. And what was new can only
     // be another's because that other start has taken its place.
-    let new = matches!(launched.created, Created::New(_));
+    let client = hub.client();
+    let timeout = timeout.unwrap_or(FOR_EVER);
+    let Some(created) = launched.created else {
+        // Which start a run is of, a server does not tell.
+        return conclude(id, &client.raw().wait_ended(id, timeout).await?, common.output);
+    };
+    let new = matches!(created, Created::New(_));
     let told = |record: &Record| match record.start == launched.message {
         true => record.status.is_ended(),
         false => new,
     };
-    let record = hub.client().raw().wait(id, timeout.unwrap_or(FOR_EVER), told).await?;
+    let record = client.raw().wait(id, timeout, told).await?;
     if record.start != launched.message {
         return Err(Failure::Moved(id.clone()));
     }

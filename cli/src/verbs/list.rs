@@ -85,7 +85,7 @@ impl List {
     /// Rows of what matches, with what people are told beside it.
     async fn rows<W: Write>(&self, hub: &Hub, out: W) -> Result<Rows<W>, Failure> {
         let workers = match self.common.output.is_for_people() {
-            true => workers(&**hub.manage()).await?,
+            true => workers(hub).await?,
             false => None,
         };
         Ok(Rows::new(out, &self.common, workers))

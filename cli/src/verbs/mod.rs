@@ -14,7 +14,7 @@ mod watch;
 
 use std::path::Path;
 
-use dauer::{Hub, InstanceId, Record};
+use dauer::{Hub, InstanceId, OpenError, Record};
 use dauer_hub::ClientError;
 
 use crate::error::Failure;
@@ -37,12 +37,38 @@ pub(crate) fn url_of(store: &str) -> String {
     if path { format!("sqlite:{store}") } else { store.to_owned() }
 }
 
+/// The token for a server that wants one.
+const TOKEN: &str = "DAUER_TOKEN";
+
+/// Opens a store that is there, or connects to a server.
+pub(crate) fn open_existing(store: &str) -> Result<Hub, Failure> {
+    let url = url_of(store);
+    match is_server(&url) {
+        true => Ok(connect(&url)?),
+        false => Ok(dauer::open_existing(&url)?),
+    }
+}
+
+/// Whether a URL is that of a server.
+pub(crate) fn is_server(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
+}
+
+/// Connects to a server, with the token of the environment if there is one.
+pub(crate) fn connect(url: &str) -> Result<Hub, OpenError> {
+    let server = dauer::Server::at(url)?;
+    Ok(match std::env::var(TOKEN) {
+        Ok(token) => server.token(&token)?.connect(),
+        Err(_) => server.connect(),
+    })
+}
+
 /// Does something with a store that is there. It is never created.
 async fn on_store<T>(
     common: &Common,
     work: impl AsyncFnOnce(&Hub) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let hub = dauer::open_existing(&url_of(&common.store))?;
+    let hub = open_existing(&common.store)?;
     let result = Box::pin(work(&hub)).await;
     hub.close().await;
     result

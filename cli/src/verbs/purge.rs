@@ -127,18 +127,20 @@ async fn ended(hub: &Hub, given: &[String]) -> Result<Vec<InstanceId>, Failure> 
 /// Removes instances; those that it has removed.
 async fn remove(hub: &Hub, ids: &[InstanceId], common: &Common) -> Result<Vec<InstanceId>, Failure> {
     let progress = Progress::new("purging", ids.len(), !common.quiet);
-    let mut gone = Vec::with_capacity(ids.len());
+    let (mut gone, client) = (Vec::with_capacity(ids.len()), hub.client());
     for (batch, done) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
         progress.at(done);
-        let count = hub.manage().purge(dauer_store::Purge::Ids(batch.to_vec())).await?.count;
+        let count = client.raw().purge_ids(batch).await?;
         if count == batch.len() {
             gone.extend_from_slice(batch);
             continue;
         }
         // Started again or removed by another meanwhile: which, only a look tells.
-        let left = hub.manage().get(batch.to_vec()).await?;
-        let absent = batch.iter().zip(left).filter(|(_, found)| found.is_none()).map(|(id, _)| id.clone());
-        gone.extend(absent.take(count));
+        let mut absent = Vec::new();
+        for id in batch {
+            absent.extend(client.raw().get(id).await?.is_none().then(|| id.clone()));
+        }
+        gone.extend(absent.into_iter().take(count));
     }
     Ok(gone)
 }

@@ -8,7 +8,7 @@ use crate::output::{
     Common, Format, JSON_VERSION, Paint, Versioned, plain, status_name, write_data, write_yaml_element,
 };
 use crate::time::{Dates, now, roughly};
-use crate::view::Instance;
+use crate::view::{Instance, counted};
 use crate::waiting::{code_of, unbegun_since};
 
 /// Prints pages one after the other, in one form.
@@ -99,7 +99,8 @@ impl<W: Write> Rows<W> {
                     record.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 let version = record.queue.version.as_deref().unwrap_or_default();
                 let (parent, tags, version) = (plain(parent), plain(&tags.join(",")), plain(version));
-                format!("{:>7}  {version:<10}  {parent:<id_width$}  {tags:<4}  ", record.history_len)
+                let events = counted(record).map(|record| record.history_len.to_string()).unwrap_or_default();
+                format!("{events:>7}  {version:<10}  {parent:<id_width$}  {tags:<4}  ")
             }
             _ => String::new(),
         };

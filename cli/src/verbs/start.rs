@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::filter::parse_tag;
 use super::launch::{Launched, Wait, follow};
-use super::url_of;
+use super::{connect, is_server, url_of};
 use crate::error::Failure;
 use crate::output::Common;
 use crate::payload;
@@ -100,6 +100,9 @@ pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
 /// Opens a store, and says so when it is new: it may be a wrong name.
 fn open(common: &Common) -> Result<Hub, Failure> {
     let url = &url_of(&common.store);
+    if is_server(url) {
+        return Ok(connect(url)?);
+    }
     match dauer::open_existing(url) {
         Err(OpenError::Missing { .. }) if url == "memory:" => {
             Err(Failure::Usage("what is started in memory: is gone at once; give sqlite:FILE"))

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use dauer::{InstanceId, Refused, Timestamp};
+use dauer::{Hub, InstanceId, Refused, Timestamp};
 use dauer_core::{MessageId, SessionId};
-use dauer_store::{DumpItem, Manage};
+use dauer_store::DumpItem;
 
 /// Parts of the dump that are always looked at: with them a small store is seen as a whole, also on a busy machine.
 const PARTS_MIN: u32 = 4;
@@ -83,8 +83,12 @@ impl Around {
     }
 }
 
-/// Looks who is there, and around an instance, if one is given.
-pub(super) async fn around(hub: &dyn Manage, id: Option<&InstanceId>) -> Result<Around, Refused> {
+/// Looks who is there, and around an instance, if one is given. A server does not let anybody look.
+pub(super) async fn around(hub: &Hub, id: Option<&InstanceId>) -> Result<Around, Refused> {
+    if hub.is_remote() {
+        return Ok(Around::default());
+    }
+    let hub = hub.manage();
     // A store that knows by more than time whether a host is dead finds the dead ones while it counts the work.
     hub.scale().await?;
     let mut around = Around::default();

@@ -6,10 +6,10 @@ mod past;
 
 use std::collections::BTreeMap;
 
-use dauer::{InstanceId, Record, Refused, Status, Timestamp};
-use dauer_store::Manage;
+use dauer::{Hub, InstanceId, Record, Status, Timestamp};
 use serde::{Serialize, Serializer};
 
+use crate::error::Failure;
 use crate::output::status_name;
 use crate::time::{Dates, show};
 use around::{Around, Turn, around};
@@ -77,11 +77,11 @@ struct Situation<'a> {
 
 /// The answer for a living instance; `None` for one that has ended.
 pub(crate) async fn waiting(
-    hub: &dyn Manage,
+    hub: &Hub,
     (id, record): (&InstanceId, &Record),
     past: Past,
     dates: Dates,
-) -> Result<Option<Waiting>, Refused> {
+) -> Result<Option<Waiting>, Failure> {
     if record.status.is_ended() {
         return Ok(None);
     }
@@ -105,7 +105,7 @@ pub(crate) async fn waiting(
 }
 
 /// How many workers are connected, if the store can tell.
-pub(crate) async fn workers(hub: &dyn Manage) -> Result<Option<usize>, Refused> {
+pub(crate) async fn workers(hub: &Hub) -> Result<Option<usize>, Failure> {
     Ok(around(hub, None).await?.workers())
 }
 
@@ -124,12 +124,13 @@ pub(crate) fn code_of(record: &Record) -> String {
 }
 
 /// Finds out where the children stand that there is room to tell of.
-async fn children(hub: &dyn Manage, open: &mut [Open]) -> Result<(), Refused> {
+async fn children(hub: &Hub, open: &mut [Open]) -> Result<(), Failure> {
+    let client = hub.client();
     for each in open.iter_mut().filter(|each| matches!(each, Open::Child { .. })).take(NAMES_SHOWN) {
         let Open::Child { id, status, .. } = each else { continue };
         let Ok(id) = InstanceId::new(id.as_str()) else { continue };
-        let found = hub.get(vec![id]).await?.pop().flatten();
-        *status = found.map(|(_, record)| match record.trouble {
+        let found = client.raw().get(&id).await?;
+        *status = found.map(|record| match record.trouble {
             Some(_) => "stalled",
             None => status_name(record.status),
         });

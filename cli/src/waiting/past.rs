@@ -28,14 +28,11 @@ pub(crate) async fn past(hub: &Hub, id: &InstanceId, record: &Record) -> Result<
     let unreadable = |source: LedgerError| Failure::History { id: id.clone(), source };
     let mut ledger = Ledger::new(id.clone(), record.execution);
     let mut reading = Reading::default();
-    let mut reader = hub.client().raw().history_of(id, record);
-    while let Some(batches) = reader.next().await? {
-        for stored in batches {
-            for event in stored.batch.decode().map_err(|error| unreadable(error.into()))? {
-                let identity = ledger.record(&event, None).map_err(unreadable)?;
-                reading.event(identity, event);
-            }
-        }
+    let mut events = hub.client().raw().history_of(id, record);
+    while let Some(event) = events.next().await {
+        let event = event?;
+        let identity = ledger.record(&event, None).map_err(unreadable)?;
+        reading.event(identity, event);
     }
     let mut past = reading.past;
     past.open.retain(|(identity, _)| ledger.open(*identity).is_some());

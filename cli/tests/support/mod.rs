@@ -48,7 +48,7 @@ fn command(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dauer"));
     command.args(arguments).current_dir(folder);
     // What whoever runs the tests has set is not meant.
-    command.env_remove("DAUER_STORE").env_remove("NO_COLOR");
+    command.env_remove("DAUER_STORE").env_remove("DAUER_TOKEN").env_remove("NO_COLOR");
     command
 }
 

@@ -127,6 +127,13 @@ impl<'a> Gather<'a> {
             self.dropped(message, DropReason::Overtaken);
             return Ok(Flow::Next);
         }
+        // Nothing to resume: Python's worker fails on it. Where a suspend may have been put off, it has to be on record.
+        let scheduled = self.record.times.scheduled.is_some();
+        if control == Control::Resume && !self.suspended && !scheduled {
+            check_class(message, &message.event.event()?)?;
+            self.dropped(message, DropReason::NotOpen);
+            return Ok(Flow::Next);
+        }
         self.accept(message)?;
         self.controlled |= !is_put_off(message) && control != Control::Terminate;
         match control {

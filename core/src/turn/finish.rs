@@ -211,8 +211,9 @@ fn carry_events(
             let kind = event::kind_name(&event);
             return Err(invalid(format!("a {kind} event cannot be carried over, only an EventRaised can")));
         }
-        // Some SDKs leave the time out, but every stored event has one (behaviour 13).
-        event.timestamp.get_or_insert_with(|| time::from_millis(effects.now().0));
+        // Some SDKs leave the time out, or send an empty one, but every stored event has one (behaviour 13).
+        let told = event.timestamp.take().filter(|at| (at.seconds, at.nanos) != (0, 0));
+        event.timestamp = Some(told.unwrap_or_else(|| time::from_millis(effects.now().0)));
         let id = source.unwrap_or_else(|| effects.derived_id());
         prologue.push(prologue_message(effects, id, Class::Ordinary, Encoded::new(&event)));
     }

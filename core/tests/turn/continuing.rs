@@ -53,6 +53,19 @@ fn behaviour_28_the_next_run_begins_with_its_start_and_what_is_carried_over() {
     );
 }
 
+/// Python's worker sends an empty time, others none.
+#[test]
+fn behaviour_13_a_carried_event_without_a_time_has_the_turns() {
+    for sent in [None, Some(dauer_proto::Timestamp::default())] {
+        let mut run = Run::running([]);
+        run.raise("a", None);
+        let carried = HistoryEvent { timestamp: sent, ..unconsumed("a", None) };
+        let step = run.at(2_000).turn([continued(1, "", vec![carried])]);
+        let stored = step.prologue()[1].event.event().unwrap();
+        assert_eq!(stored.timestamp, Some(dauer_proto::time::from_millis(2_000)), "{sent:?}");
+    }
+}
+
 /// The old id lets a client's repeat of the same raise be recognised in the next run too.
 #[test]
 fn behaviour_28_a_carried_event_keeps_the_id_it_came_with() {

@@ -25,6 +25,17 @@ fn behaviour_30_a_suspend_ends_the_batch_and_holds_the_instance() {
 }
 
 /// The worker of Go answers a suspended turn with the actions of the whole run; they are scheduled once.
+/// An operator's second click. Python's worker would fail on it.
+#[test]
+fn behaviour_30_a_resume_of_a_run_that_is_not_suspended_reaches_no_worker() {
+    let mut run = Run::running([]);
+    let step = run.resume().turn([]);
+    assert!(step.new_events().is_empty(), "{:?}", step.new_events());
+    step.is("dropped NotOpen\n= Running");
+    run.resume().raise("go", None);
+    run.turn([]).is("OrchestratorStarted @1000\nEventRaised go\ndropped NotOpen\n= Running");
+}
+
 #[test]
 fn behaviour_30_a_suspended_instance_may_still_schedule() {
     let mut run = Run::start("order", None);

@@ -19,7 +19,10 @@ use dauer_core::model::{Queues, Record};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::{HostId, HubName, InstanceId, Timestamp};
-use dauer_hub::{ActivityDone, ActivityWork, Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork};
+use dauer_hub::{
+    ActivityDone, ActivityEnd, ActivityWork, Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork,
+    Unfinished,
+};
 use dauer_memory::{Call, Clock, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
 use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
 use dauer_store::{Env, Hint, Manage, Reuse, SessionId, Tags, TaskLease, Want, Work};
@@ -227,7 +230,7 @@ impl Executor for Chain {
         self.fuses
     }
 
-    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
         let count = if work.record.attempts >= 2 { &self.peaks.suspects } else { &self.peaks.others };
         count.enter();
         if !self.turn_time.is_zero() {
@@ -255,14 +258,15 @@ impl Executor for Chain {
             }
         };
         let answer = Answer { actions: next.into_iter().collect(), ..Answer::default() };
-        Ok(TurnDone { answer, live: None, past })
+        Ok(TurnDone { answer, live: None, past, receipt: None })
     }
 
-    async fn activity(&self, work: ActivityWork) -> ActivityDone {
-        match &self.on_work {
+    async fn activity(&self, work: ActivityWork) -> ActivityEnd {
+        let done: ActivityDone = match &self.on_work {
             Some(on_work) => on_work(work).await,
             None => (self.on_activity)(work.lease).await.into(),
-        }
+        };
+        done.into()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures::stream::{BoxStream, StreamExt, try_unfold};
+use futures::stream::{BoxStream, StreamExt};
 use futures::{Stream, TryStreamExt};
 
 use dauer_core::{ExecutionId, InstanceId};
-use dauer_hub::{ClientError, HistoryReader, Unusable};
+use dauer_hub::ClientError;
 use dauer_proto::HistoryEvent;
 
 use super::Error;
@@ -45,21 +45,12 @@ pub struct HistoryStream {
 }
 
 impl HistoryStream {
-    pub(super) fn new(reader: HistoryReader) -> Self {
-        let (instance, execution) = (reader.instance().clone(), reader.execution());
-        let parts = try_unfold(reader, |mut reader| async move {
-            let Some(batches) = reader.next().await? else { return Ok::<_, Error>(None) };
-            let mut events = Vec::new();
-            for stored in batches {
-                let decoded = stored.batch.decode().map_err(|error| ClientError::History {
-                    instance: reader.instance().clone(),
-                    source: Unusable::Ledger(error.into()),
-                })?;
-                events.extend(decoded);
-            }
-            Ok(Some((futures::stream::iter(events.into_iter().map(Ok)), reader)))
-        });
-        Self { instance, execution, events: parts.try_flatten().boxed() }
+    pub(super) fn new(
+        instance: InstanceId,
+        execution: ExecutionId,
+        events: BoxStream<'static, Result<HistoryEvent, ClientError>>,
+    ) -> Self {
+        Self { instance, execution, events: events.map_err(Error::Client).boxed() }
     }
 
     /// Whose history it is.

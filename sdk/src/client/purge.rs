@@ -158,7 +158,8 @@ mod tests {
         let hub = store.hub(HubName::default());
         hub.load((0..250).map(ended).collect()).await.unwrap();
         let env = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
-        let client = Client { payloads: Default::default(), raw: dauer_hub::Client::new(hub, env) };
+        let raw = crate::client::RawClient::local(dauer_hub::Client::new(hub, env));
+        let client = Client { payloads: Default::default(), raw };
         store.set_faults(Arc::new(DoneBefore(AtomicUsize::new(2))));
         let stopped = client.query().purge().await.unwrap_err();
         assert!(matches!(stopped, Error::PurgeStopped { count: 200, .. }), "{stopped}");

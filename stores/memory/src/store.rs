@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 
-use dauer_store::{Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Record, StoreLimits, Timestamp};
+use dauer_store::{
+    Cause, Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Record, Refused, StoreLimits, Timestamp,
+};
 
 #[cfg(feature = "defects")]
 use crate::defect::Defect;
@@ -76,6 +78,21 @@ impl MemoryStore {
     #[must_use]
     pub fn hub(&self, name: HubName) -> Arc<MemoryHub> {
         Arc::new(MemoryHub::new(self.clone(), name))
+    }
+
+    /// Deletes a hub and all that is in it. An absent one is deleted already.
+    ///
+    /// # Errors
+    /// [`Refused::NotExecuted`] when a living host works in the hub.
+    pub fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
+        let mut world = self.world();
+        let now = self.read_clock(&mut world).now;
+        if let Some(host) = world.hubs.get(name).and_then(|room| room.state.living_host(now)) {
+            let reason = format!("the host '{}' works in this hub; stop it first", host.as_str());
+            return Err(Refused::NotExecuted(Cause::new(reason)));
+        }
+        world.hubs.remove(name);
+        Ok(())
     }
 
     /// From now on this plan decides what goes wrong.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dauer::LocalExecutor;
 use dauer_core::turn::{Answer, Stalled};
-use dauer_hub::{ActivityDone, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork};
+use dauer_hub::{
+    ActivityDone, ActivityEnd, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork, Unfinished,
+};
 use dauer_proto::{
     ActionType, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure,
 };
@@ -74,14 +76,14 @@ impl Code {
                 };
                 let (_, actions) = foreign::turn(&past, &work.new);
                 let answer = Answer { actions, ..Answer::default() };
-                Attempt::Done(Ok(TurnDone { answer, live: None, past }))
+                Attempt::Done(Ok(TurnDone { answer, live: None, past, receipt: None }))
             }
             POISON => Attempt::Done(Err(Stalled::new(TroubleKind::Panic, "it is poison"))),
             _ => Attempt::Later(Box::new(work)),
         }
     }
 
-    fn count(&self, done: &Result<TurnDone, Stalled>) {
+    fn count<E>(&self, done: &Result<TurnDone, E>) {
         let mut actions = unpoisoned(&self.actions);
         actions.0 += 1;
         if let Ok(done) = done {
@@ -137,9 +139,9 @@ impl Executor for Code {
         attempt
     }
 
-    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Stalled> {
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
         let done = match self.turn_elsewhere(work) {
-            Attempt::Done(done) => done,
+            Attempt::Done(done) => done.map_err(Unfinished::Stalled),
             Attempt::Later(work) => self.local.turn(*work).await,
         };
         self.count(&done);
@@ -151,14 +153,14 @@ impl Executor for Code {
         done
     }
 
-    async fn activity(&self, work: ActivityWork) -> ActivityDone {
+    async fn activity(&self, work: ActivityWork) -> ActivityEnd {
         self.work().await;
         let hangs = self.plan.happens(Kind::ActivityHangs);
         while hangs && !self.plan.is_healed() {
             self.env.sleep_until(self.env.now().after(HANG_LOOK)).await;
         }
         let result = match &*work.lease.task.queue.name {
-            UNSTEADY => self.unsteady(&work.lease).into(),
+            UNSTEADY => ActivityDone::from(self.unsteady(&work.lease)).into(),
             _ => self.local.activity(work).await,
         };
         self.work().await;

@@ -12,6 +12,7 @@ use futures::channel::oneshot;
 use futures::future::FutureExt;
 
 use crate::code::{Actions, Code};
+use crate::elsewhere::{Elsewhere, is_elsewhere};
 use crate::env::SimEnv;
 use crate::executor::Owner;
 use crate::interpret::Effects;
@@ -110,7 +111,7 @@ impl Hosts {
     /// Keeps one place occupied until the run closes.
     pub(crate) async fn supervise(self: Arc<Self>, place: usize) {
         let mut random = Random::stream(self.seed, 100 + place as u64);
-        loop {
+        while !self.closing.load(Ordering::Relaxed) {
             let (owner, gone) = self.start(place, &mut random);
             let crashed = gone.await.is_err();
             unpoisoned(&self.places)[place] = None;
@@ -123,9 +124,6 @@ impl Hosts {
             }
             let delay = random.duration(ABSENCE_MAX);
             self.network.executor.sleep_until(self.network.executor.now().after(delay)).await;
-            if self.closing.load(Ordering::Relaxed) {
-                return;
-            }
         }
     }
 
@@ -161,7 +159,11 @@ impl Hosts {
             fuses: self.fuses,
         };
         let wire = Arc::new(Wire::new(Arc::clone(&self.network), owner).old(!modern));
-        let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, Arc::new(code), id.clone());
+        let executor_of_code: Arc<dyn dauer_hub::Executor> = match is_elsewhere(self.seed) {
+            true => Elsewhere::new(Code { fuses: false, ..code }, &self.network, random),
+            false => Arc::new(code),
+        };
+        let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, executor_of_code, id.clone());
         let host = host.options(self.options.clone());
         let (stop, stopped) = oneshot::channel::<()>();
         let (leave, gone) = oneshot::channel();

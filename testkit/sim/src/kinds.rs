@@ -20,6 +20,8 @@ pub enum Target {
     Deed,
     /// A client.
     Client,
+    /// A worker that is elsewhere, or its way there and back.
+    Stream,
 }
 
 /// How often it happens where it happens, in ten thousand cases; of awaits, in a hundred thousand.
@@ -50,6 +52,8 @@ macro_rules! kinds {
 const CALLS: Choices = &[50, 200, 500, 1_500];
 /// The rates of what happens to hints: losing all of them must only cost time.
 const HINTS: Choices = &[500, 2_000, 5_000, 10_000];
+/// The rates of what happens to streams of work items and to answers.
+const STREAMS: Choices = &[200, 1_000, 3_000];
 /// Deeds have no rate: a seed that has several does any of them each time.
 const DEEDS: Choices = &[1];
 
@@ -114,6 +118,16 @@ kinds! {
     ClientClock = ("client-clock", Client, &[10_000]),
     /// A client sends the same request once more although it was answered.
     ClientAgain = ("client-again", Client, &[1_000, 3_000]),
+    /// The stream of a worker that is elsewhere breaks; what it has in its hands it answers all the same.
+    StreamBreaks = ("stream-breaks", Stream, STREAMS),
+    /// An answer of such a worker takes its time, and others come before it.
+    AnswerLate = ("answer-late", Stream, STREAMS),
+    /// An answer does not come before the chaos is over.
+    AnswerLost = ("answer-lost", Stream, &[50, 200]),
+    /// An answer comes twice.
+    AnswerTwice = ("answer-twice", Stream, STREAMS),
+    /// A worker gives back what it was given.
+    Abandon = ("abandon", Stream, STREAMS),
 }
 
 impl Kind {

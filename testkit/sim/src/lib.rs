@@ -27,6 +27,7 @@ mod clients;
 mod code;
 mod config;
 pub mod coverage;
+mod elsewhere;
 mod env;
 pub mod executor;
 pub mod faults;

@@ -164,7 +164,9 @@ impl Work for Line {
                 let poison = instance.as_str() == POISON;
                 self.wire.network.told.poisoned.fetch_add(u64::from(poison), Ordering::Relaxed);
                 let lacks_code = self.wire.old && *kind == TroubleKind::UnknownName;
-                if !poison && !lacks_code {
+                // What a worker that is elsewhere has abandoned.
+                let abandoned = reason.contains("gave the turn back");
+                if !poison && !lacks_code && !abandoned {
                     let text = format!(
                         "a turn of {instance} was stalled, which no program does: {kind:?}: {reason}"
                     );

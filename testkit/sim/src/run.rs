@@ -17,7 +17,7 @@ use crate::clients::Clients;
 use crate::config::Config;
 use crate::env::SimEnv;
 use crate::executor::{BEGINNING, Executor, Owner, Progress};
-use crate::faults::{Plan, Swarm};
+use crate::faults::{Plan, STREAMS, Swarm};
 use crate::history::ClientHistory;
 use crate::hosts::{self, Hosts, Registries};
 use crate::interpret::{self, Effects};
@@ -124,7 +124,7 @@ fn network(store: &MemoryStore, plan: &Arc<Plan>, executor: &Executor, config: &
 impl World {
     fn new(seed: u64, config: &Config) -> Self {
         let mut random = Random::stream(seed, 1);
-        let swarm = Swarm::draw(&mut random);
+        let swarm = Swarm::draw(&mut random).with_streams(&mut Random::stream(seed, STREAMS));
         let swarm = if config.calm { Swarm::calm() } else { swarm.without(&config.without) };
         let options = hosts::draw_options(&mut random);
         let lease = options.lease;

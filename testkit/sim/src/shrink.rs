@@ -4,7 +4,7 @@
 use crate::batch::run_caught;
 use crate::cases::Case;
 use crate::config::Config;
-use crate::faults::Swarm;
+use crate::faults::{STREAMS, Swarm};
 use crate::hosts::HOSTS;
 use crate::kinds::Kind;
 use crate::outcome::Outcome;
@@ -28,7 +28,7 @@ type Part = Box<dyn Fn(&mut Config)>;
 fn parts(seed: u64) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     parts.push(Box::new(|config| config.without_operator = true));
-    let swarm = Swarm::draw(&mut Random::stream(seed, 1));
+    let swarm = Swarm::draw(&mut Random::stream(seed, 1)).with_streams(&mut Random::stream(seed, STREAMS));
     let kinds: Vec<Kind> = swarm.rates.keys().copied().collect();
     let steps: Vec<usize> = Case::draw(seed).iter().map(|case| case.program.steps.len()).collect();
     for case in 0..steps.len() {

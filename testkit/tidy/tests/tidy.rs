@@ -84,6 +84,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("stores/memory", &["dauer-core", "dauer-store"]),
     ("stores/sqlite", &["dauer-core", "dauer-store"]),
     ("hub", &["dauer-core", "dauer-proto", "dauer-store"]),
+    ("remote", &["dauer-core", "dauer-hub", "dauer-proto", "dauer-store"]),
+    ("rpc", &["dauer-proto"]),
+    (
+        "server",
+        &["dauer", "dauer-core", "dauer-hub", "dauer-proto", "dauer-remote", "dauer-rpc", "dauer-store"],
+    ),
     (
         "sdk",
         &[
@@ -92,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-memory",
             "dauer-proto",
             "dauer-replay",
+            "dauer-rpc",
             "dauer-sqlite",
             "dauer-store",
             "dauer-testhub",
@@ -100,7 +107,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testhub", &["dauer-core", "dauer-proto", "dauer-replay"]),
     (
         "cli",
-        &["dauer", "dauer-audit", "dauer-core", "dauer-hub", "dauer-proto", "dauer-sqlite", "dauer-store"],
+        &[
+            "dauer",
+            "dauer-audit",
+            "dauer-core",
+            "dauer-hub",
+            "dauer-proto",
+            "dauer-server",
+            "dauer-sqlite",
+            "dauer-store",
+        ],
     ),
     ("bench", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
@@ -117,6 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dauer-hub",
             "dauer-memory",
             "dauer-proto",
+            "dauer-remote",
             "dauer-replay",
             "dauer-store",
         ],

@@ -70,6 +70,12 @@ impl State {
         Ok(())
     }
 
+    /// A host whose session lives at that time.
+    pub(crate) fn living_host(&self, now: Timestamp) -> Option<&HostId> {
+        let living = self.sessions.values().find(|session| !session.ended && session.expires_at > now);
+        living.map(|session| &session.host)
+    }
+
     /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its
     /// own. What was taken is told by [`State::report_lost`].
     pub(crate) fn renew(&mut self, session: SessionId) -> Result<(), Refused> {

@@ -9,8 +9,8 @@ use dauer_store::{Changes, Hint, HubName, Kind};
 
 use crate::state::Group;
 
-/// How many hints wait for a subscriber that does not read: beyond, they are lost, which costs time and no work. More
-/// than a few groups of commits make, so that a busy client does not fall back to polling.
+/// How many hints wait for a subscriber that does not read: beyond, they are lost, and it is told so once it reads again.
+/// More than a few groups of commits make, so that a busy client seldom has to look at everything.
 const HINTS_WAITING_MAX: usize = 16_384;
 
 /// Who listens: a host wants to know of work, a client of everything.
@@ -20,7 +20,27 @@ pub(crate) enum Ear {
     Client,
 }
 
-type Listener = (Ear, mpsc::Sender<Hint>);
+struct Listener {
+    ear: Ear,
+    sender: mpsc::Sender<Hint>,
+    /// A hint was lost, and it has not been told.
+    missed: bool,
+}
+
+impl Listener {
+    fn send(&mut self, hint: Hint) {
+        self.remind();
+        // A full channel loses the hint: that is what a hint is.
+        self.missed |= self.sender.try_send(hint).is_err();
+    }
+
+    /// Tells one that has missed something that anything may have changed.
+    fn remind(&mut self) {
+        if self.missed {
+            self.missed = self.sender.try_send(Hint::Elsewhere).is_err();
+        }
+    }
+}
 
 /// By hub.
 #[derive(Default)]
@@ -34,7 +54,7 @@ impl Listeners {
 
     pub(crate) fn subscribe(&self, hub: &HubName, ear: Ear) -> Changes {
         let (sender, receiver) = mpsc::channel(HINTS_WAITING_MAX);
-        self.all().entry(hub.clone()).or_default().push((ear, sender));
+        self.all().entry(hub.clone()).or_default().push(Listener { ear, sender, missed: false });
         Box::pin(receiver)
     }
 
@@ -42,7 +62,7 @@ impl Listeners {
     pub(crate) fn any(&self) -> bool {
         let mut all = self.all();
         all.retain(|_, listeners| {
-            listeners.retain(|(_, listener)| !listener.is_closed());
+            listeners.retain(|listener| !listener.sender.is_closed());
             !listeners.is_empty()
         });
         !all.is_empty()
@@ -53,10 +73,9 @@ impl Listeners {
         let mut all = self.all();
         let ready = std::mem::take(&mut group.ready).into_iter().map(|(hub, kind)| (hub, Hint::Ready(kind)));
         for (hub, hint) in ready.chain(group.hints.drain(..)) {
-            for (ear, listener) in all.get_mut(&hub).into_iter().flatten() {
-                if *ear == Ear::Client || !matches!(hint, Hint::Status(..) | Hint::Ended(..)) {
-                    // A full channel loses the hint: that is what a hint is.
-                    let _ = listener.try_send(hint.clone());
+            for listener in all.get_mut(&hub).into_iter().flatten() {
+                if listener.ear == Ear::Client || !matches!(hint, Hint::Status(..) | Hint::Ended(..)) {
+                    listener.send(hint.clone());
                 }
             }
         }
@@ -64,16 +83,46 @@ impl Listeners {
 
     /// Another process or handle has changed the file. What, is not known: everything may be ready.
     pub(crate) fn send_to_all(&self) {
-        for (_, listener) in self.all().values_mut().flatten() {
+        for listener in self.all().values_mut().flatten() {
             for kind in [Kind::Orchestration, Kind::Entity, Kind::Activity] {
-                let _ = listener.try_send(Hint::Ready(kind));
+                listener.send(Hint::Ready(kind));
             }
-            let _ = listener.try_send(Hint::Elsewhere);
+            listener.send(Hint::Elsewhere);
         }
+    }
+
+    /// Tells those who have missed something, as far as they read again.
+    pub(crate) fn remind(&self) {
+        self.all().values_mut().flatten().for_each(Listener::remind);
     }
 
     /// The store is closed: the streams end.
     pub(crate) fn end(&self) {
         self.all().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{FutureExt, StreamExt};
+
+    #[test]
+    fn one_that_has_missed_a_hint_is_told_once_it_reads_again() {
+        let listeners = Listeners::default();
+        let mut changes = listeners.subscribe(&HubName::default(), Ear::Client);
+        let mut heard = || changes.next().now_or_never().flatten();
+        // One more than fits: a channel has a place for each sender besides.
+        for _ in 0..HINTS_WAITING_MAX + 2 {
+            let mut all = listeners.all();
+            all.values_mut().flatten().for_each(|listener| listener.send(Hint::Ready(Kind::Activity)));
+        }
+        listeners.remind();
+        let waiting = std::iter::from_fn(&mut heard).collect::<Vec<_>>();
+        assert!(waiting.iter().all(|hint| *hint == Hint::Ready(Kind::Activity)), "it does not read yet");
+        listeners.remind();
+        assert_eq!(heard(), Some(Hint::Elsewhere));
+        listeners.remind();
+        assert_eq!(heard(), None, "told once");
     }
 }

@@ -90,6 +90,7 @@ impl Writer {
                 look = LOOK_SOON;
                 self.serve(jobs);
             }
+            self.listeners.remind();
             if self.somebody_wrote() || self.somebody_died() {
                 look = LOOK_SOON;
                 self.listeners.send_to_all();

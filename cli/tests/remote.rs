@@ -1,0 +1,174 @@
+//! The verbs on a server: the same words as on a store, and what only a store can tell is told as that.
+
+#![allow(clippy::unwrap_used)] // A test that cannot go on has failed.
+
+mod support;
+
+use std::process::Output;
+
+use dauer::{Event, Orchestration, OrchestrationContext};
+use serde_json::Value;
+use support::{Folder, Running, dauer, dauer_with, stderr, stdout};
+
+const ASKS: Orchestration<u32, String> = Orchestration::new("asks");
+const FAILS: Orchestration<u32, u32> = Orchestration::new("fails");
+const GO: Event<String> = Event::new("go");
+
+/// A server in a process of its own, a worker in this one, and a folder without any store.
+struct World {
+    server: Running,
+    url: String,
+    folder: Folder,
+    /// Ends with this, and the worker with it.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        let arguments = ["serve", "--store", "memory:", "--grpc", "127.0.0.1:0", "--http", "off"];
+        let mut server = Running::start(&arguments, &folder);
+        server.until("grpc ");
+        let url = server.said.last().unwrap().strip_prefix("grpc ").unwrap().to_owned();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let entered = runtime.enter();
+        let asks = |ctx: OrchestrationContext, _: u32| async move {
+            ctx.set_status(&"asking");
+            Ok(ctx.event(GO).await?)
+        };
+        let fails = |_: OrchestrationContext, _: u32| async {
+            Err::<u32, _>(dauer::Error::from(std::io::Error::other("broken")))
+        };
+        let hub = dauer::connect(&url).unwrap();
+        let worker = hub.worker().orchestration(ASKS, asks).orchestration(FAILS, fails).build().unwrap();
+        runtime.spawn(worker.run(std::future::pending()));
+        drop(entered);
+        Self { server, url, folder, _runtime: runtime }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        dauer_with(arguments, &self.folder, "", &[("DAUER_STORE", &self.url)])
+    }
+
+    fn succeeds(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output).to_owned()
+    }
+
+    fn fails(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        stderr(&output).to_owned()
+    }
+
+    /// Looks until an instance stands so.
+    fn settles(&self, id: &str, status: &str) -> Value {
+        let began = std::time::Instant::now();
+        loop {
+            let got = self.json(&["get", id]);
+            if got["status"] == status {
+                return got;
+            }
+            assert!(began.elapsed() < support::SOON, "it is not {status}: {got}");
+        }
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.succeeds(&[arguments, &["-o", "json"]].concat())).unwrap()
+    }
+}
+
+#[test]
+fn every_verb_works_on_a_server() {
+    let world = World::new("remote-verbs");
+    let started = world.json(&["start", "asks", "--id", "a1", "--input", "1", "--tag", "zone=north"]);
+    assert_eq!((&started["id"], &started["created"]), (&"a1".into(), &Value::Null));
+    assert!(world.fails(&["start", "asks", "--id", "a1"], 4).contains("exists"), "the id is taken");
+    world.succeeds(&["raise", "a1", "go", "--data", "\"now\""]);
+    for _ in 0..2 {
+        // The same start again, by its request's id, is no start.
+        let again = ["start", "asks", "--id", "a2", "--reuse-policy", "never", "--request-id", "x"];
+        assert_eq!(world.succeeds(&again), "a2\n");
+    }
+    world.succeeds(&["suspend", "a2", "--reason", "wait"]);
+    world.succeeds(&["resume", "a2"]);
+    world.succeeds(&["terminate", "a2", "--reason", "enough"]);
+    assert!(
+        world
+            .fails(&["start", "fails", "--id", "f1", "--input", "1", "--wait", "--timeout", "60s"], 6)
+            .contains("broken")
+    );
+    world.settles("a2", "terminated");
+    let got = world.settles("a1", "completed");
+    assert_eq!((&got["tags"]["zone"], &got["input"]), (&"north".into(), &1.into()));
+    assert_eq!(
+        (&got["historyEvents"], &got["generation"]),
+        (&Value::Null, &Value::Null),
+        "a server does not tell"
+    );
+    let history = world.json(&["history", "a1"]);
+    assert!(history["events"].as_array().unwrap().len() >= 4, "{history}");
+    let listed = world.json(&["list"]);
+    let ids: Vec<_> =
+        listed["instances"].as_array().unwrap().iter().map(|each| each["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["f1", "a2", "a1"], "newest first, as from a store");
+    assert_eq!(world.succeeds(&["list", "--oldest-first", "--limit", "1", "-o", "id"]), "a1\n");
+    assert_eq!(world.succeeds(&["list", "--status", "failed", "-o", "id"]), "f1\n");
+    world.succeeds(&["rewind", "f1"]);
+    world.fails(&["rewind", "a1"], 5);
+    assert_eq!(world.succeeds(&["restart", "a1", "--new-id", "a3"]), "a3\n");
+    world.succeeds(&["restart", "a1"]);
+    world.fails(&["purge", "a1"], 5);
+    assert!(world.succeeds(&["purge", "--status", "terminated", "--yes"]).contains("purged 1 instance"));
+    world.fails(&["get", "a2"], 3);
+    world.fails(&["get", "nobody"], 3);
+    assert!(world.folder.names().is_empty(), "no store was made: {:?}", world.folder.names());
+    world.server.kill();
+}
+
+#[test]
+fn what_only_a_store_can_tell_is_said_so() {
+    let world = World::new("remote-only");
+    assert!(world.fails(&["list", "--stalled"], 2).contains("give --store the URL of the store"));
+    assert!(world.fails(&["audit", &world.url], 2).contains("reads the store itself"));
+    let shown = world.succeeds(&["start", "asks", "--id", "a1"]);
+    assert_eq!(shown, "a1\n");
+    let text = world.succeeds(&["get", "a1"]);
+    assert!(text.contains("waiting for") && !text.contains("0 events"), "{text}");
+    world.server.kill();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_what_to_do() {
+    let folder = Folder::new("remote-nobody");
+    // A port that was free a moment ago.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = dauer(&["get", "a1", "--store", &format!("http://{address}")], &folder);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(8), "{text}");
+    assert!(
+        text.contains(&address.to_string()) && text.contains("dauer serve") && text.contains("hint: "),
+        "{text}"
+    );
+    let output = dauer(&["get", "a1", "--store", "http://"], &folder);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+/// The benchmark on a server: its figures, and what it cannot tell.
+#[test]
+fn a_server_is_measured() {
+    let world = World::new("remote-bench");
+    let address = world.url.strip_prefix("http://").unwrap();
+    let size = ["--orchestrations", "100", "--activities", "3", "--window", "20", "--runs", "2", "--json"];
+    let printed = world.succeeds(&[&["bench", "sequence", "--server", address][..], &size].concat());
+    let figures: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((&figures["bench"], &figures["orchestrations"]), (&"sequence".into(), &100.into()));
+    assert_eq!((&figures["audited"], &figures["commits"]), (&Value::Null, &Value::Null));
+    assert!(figures["orchestrations_per_second"].as_f64().unwrap() > 0.0, "{figures}");
+    assert_eq!(figures["runs"].as_array().unwrap().len(), 2);
+    let listed = world.json(&["list", "--status", "completed", "--all"]);
+    assert_eq!(listed["instances"].as_array().unwrap().len(), 200, "each run has instances of its own");
+    world.server.kill();
+}

@@ -1,0 +1,147 @@
+//! What the hub sees: turns and activities become items, and what comes back becomes answers.
+
+use async_trait::async_trait;
+use futures::channel::mpsc::channel;
+use futures::stream::{BoxStream, StreamExt};
+use prost::Message;
+
+use dauer_core::model::{BlobError, Queues, TroubleKind};
+use dauer_core::turn::{Answer, Stalled};
+use dauer_core::workitem::{self, Work};
+use dauer_hub::{
+    ActivityDone, ActivityEnd, ActivityWork, Capacity, Executor, Past, TurnDone, TurnWork, Unfinished,
+};
+use dauer_proto::{
+    OrchestrationStatus, OrchestratorRequest, TaskFailureDetails, WorkItem, WorkItemRequest, action, failure,
+};
+
+use crate::flight::{End, Flight, Load};
+use crate::state::Size;
+use crate::workers::Workers;
+
+/// What an item has besides its request: the token, and the tags and lengths around.
+const ITEM_OVERHEAD_BYTES: usize = 128;
+
+/// The id of an action that no code asked for (behaviour 23).
+const NO_ACTION_ID: i32 = -1;
+
+#[async_trait]
+impl Executor for Workers {
+    fn queues(&self) -> Queues {
+        self.state().queues()
+    }
+
+    fn capacity(&self) -> Capacity {
+        self.state().capacity()
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        // One that waits to be heard is enough.
+        let (tell, changes) = channel(0);
+        self.state().listen(tell);
+        changes.boxed()
+    }
+
+    async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
+        let TurnWork { instance, record, past, new } = work;
+        let Past::History(past) = past else { return Err(not_live().into()) };
+        let past_bytes: usize = past.iter().map(Message::encoded_len).sum();
+        let sent = (workitem::Past::Sent(past), new.to_vec());
+        // The hub need not copy what it has put into the answer's history.
+        drop(new);
+        let request = workitem::turn_request(&instance, &record, sent).map_err(undecodable)?;
+        let whole = request.encoded_len() + ITEM_OVERHEAD_BYTES;
+        let size = Size { whole, bare: whole.saturating_sub(past_bytes) };
+        let item = |streamed: bool| turn_item(&request, streamed);
+        let load = Load { work: Work::Turn(instance), queue: &record.queue, size, item: &item };
+        let (answer, receipt) = match Flight::new(self).fly(&load).await {
+            End::Turn(answer, receipt) => (answer?, Some(receipt)),
+            End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None),
+            End::Abandoned => return Err(abandoned().into()),
+            End::Nobody | End::Activity(..) => {
+                return Err(Unfinished::Returned { delay: std::time::Duration::ZERO });
+            }
+        };
+        Ok(TurnDone { answer, live: None, past: request.past_events, receipt })
+    }
+
+    async fn activity(&self, work: ActivityWork) -> ActivityEnd {
+        let task = &work.lease.task;
+        let request = match workitem::activity_request(task) {
+            Ok(request) => request,
+            Err(error) => {
+                let details = failure::failure("Undecodable", error.to_string()).non_retriable();
+                return ActivityDone::Failed(details).into();
+            }
+        };
+        let bytes = request.encoded_len() + ITEM_OVERHEAD_BYTES;
+        let item = |_: bool| WorkItem {
+            request: Some(WorkItemRequest::ActivityRequest(request.clone())),
+            ..WorkItem::default()
+        };
+        let load = Load {
+            work: Work::Task(task.instance.clone(), task.event_id),
+            queue: &task.queue,
+            size: Size { whole: bytes, bare: bytes },
+            item: &item,
+        };
+        match Flight::new(self).fly(&load).await {
+            End::Activity(done, receipt) => ActivityEnd { done, receipt: Some(receipt) },
+            End::TooLarge(max) => ActivityDone::Failed(too_large("the activity's input", bytes, max)).into(),
+            End::Abandoned => ActivityDone::Returned { delay: self.options().abandon_delay }.into(),
+            End::Nobody | End::Turn(..) => ActivityDone::GivenUp.into(),
+        }
+    }
+}
+
+fn turn_item(request: &OrchestratorRequest, streamed: bool) -> WorkItem {
+    let past = request.past_events.iter().filter(|event| workitem::is_for_workers(event));
+    let past_events = if streamed { Vec::new() } else { past.cloned().collect() };
+    let request = OrchestratorRequest {
+        instance_id: request.instance_id.clone(),
+        execution_id: request.execution_id.clone(),
+        past_events,
+        new_events: request
+            .new_events
+            .iter()
+            .filter(|event| workitem::is_for_workers(event))
+            .cloned()
+            .collect(),
+        entity_parameters: request.entity_parameters,
+        requires_history_streaming: streamed,
+        properties: request.properties.clone(),
+        orchestration_trace_context: request.orchestration_trace_context.clone(),
+    };
+    WorkItem { request: Some(WorkItemRequest::OrchestratorRequest(request)), ..WorkItem::default() }
+}
+
+/// A run that cannot go on in any worker that is there. Trying again would change nothing, and whoever waits for it learns
+/// why.
+fn fail(details: TaskFailureDetails) -> Answer {
+    let failed = action::complete(NO_ACTION_ID, OrchestrationStatus::Failed, None, Some(details));
+    Answer { actions: vec![failed], ..Answer::default() }
+}
+
+fn too_large(what: &str, bytes: usize, max: usize) -> TaskFailureDetails {
+    let text = format!(
+        "{what} needs a work item of {bytes} bytes, and no connected worker can read more than {max}; keep large data \
+         elsewhere and pass its address, or continue as new more often"
+    );
+    failure::failure("WorkItemTooLarge", text).non_retriable()
+}
+
+fn abandoned() -> Stalled {
+    let text = "the worker gave the turn back; SDKs do that with versions that they are set not to accept";
+    Stalled::new(TroubleKind::UnknownName, text)
+}
+
+fn not_live() -> Stalled {
+    Stalled::new(
+        TroubleKind::InvalidAnswer,
+        "a remote worker has no live future; run `dauer audit` on the store",
+    )
+}
+
+fn undecodable(error: BlobError) -> Stalled {
+    Stalled::new(TroubleKind::Undecodable, error.to_string())
+}

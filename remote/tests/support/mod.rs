@@ -1,0 +1,155 @@
+//! A hub in memory with remote workers, and what a worker says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use dauer::{HostOptions, TokioEnv};
+use dauer_core::model::{Kind, Record};
+use dauer_core::send::StartRequest;
+use dauer_core::{HostId, InstanceId};
+use dauer_hub::{Client, Host};
+use dauer_proto::{
+    ActivityRequest, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, OrchestratorRequest,
+    OrchestratorResponse, TaskFailureDetails, WorkItem, WorkItemRequest, action,
+};
+use dauer_remote::{Options, WorkerStream, Workers};
+use dauer_store::{Env, Reuse};
+
+/// How long anything may take on a machine that is busy elsewhere.
+const SOON: Duration = Duration::from_secs(30);
+
+/// How long nothing has to come. It is a look at what is there already: a host hands out what it can at once.
+const QUIET: Duration = Duration::from_millis(150);
+
+pub(crate) struct Stage {
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) client: Client,
+    stop: oneshot::Sender<()>,
+    host: JoinHandle<()>,
+}
+
+impl Stage {
+    pub(crate) fn new(options: Options) -> Self {
+        let hub = dauer::open("memory:").unwrap();
+        let env: Arc<dyn Env> = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
+        let workers = Workers::new(Arc::clone(&env), options);
+        let client = Client::new(Arc::clone(hub.manage()), Arc::clone(&env));
+        let executor: Arc<Workers> = Arc::clone(&workers);
+        let host = Host::new(Arc::clone(hub.manage()), env, executor, HostId::new("server").unwrap());
+        let drain_max = Duration::from_millis(10);
+        let host = host.options(HostOptions { drain_max, ..HostOptions::default() });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let host = tokio::spawn(async move { host.run(async { _ = stopped.await }).await.unwrap() });
+        Self { workers, client, stop, host }
+    }
+
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        timeout(SOON, self.host).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn start(&self, instance: &str, name: &str, input: Option<&str>) {
+        let request = StartRequest::new(id(instance), name);
+        let request = StartRequest { input: input.map(str::to_owned), ..request };
+        self.client.start(request, Reuse::default()).await.unwrap();
+    }
+
+    pub(crate) async fn start_version(&self, instance: &str, name: &str, version: Option<&str>) {
+        let request = StartRequest::new(id(instance), name);
+        let request = StartRequest { version: version.map(str::to_owned), ..request };
+        self.client.start(request, Reuse::default()).await.unwrap();
+    }
+
+    pub(crate) async fn ended(&self, instance: &str) -> Record {
+        self.client.wait_ended(&id(instance), SOON).await.unwrap()
+    }
+
+    /// Waits until the store has every turn back.
+    pub(crate) async fn until_given_back(&self) {
+        let looks = async {
+            while self
+                .client
+                .hub()
+                .scale()
+                .await
+                .unwrap()
+                .held
+                .get(&Kind::Orchestration)
+                .is_some_and(|held| *held > 0)
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(SOON, looks).await.unwrap();
+    }
+}
+
+pub(crate) fn id(text: &str) -> InstanceId {
+    InstanceId::new(text).unwrap()
+}
+
+/// Whatever comes next, pings too; nothing at the end.
+pub(crate) async fn any(stream: &mut WorkerStream) -> Option<WorkItem> {
+    timeout(SOON, stream.next()).await.unwrap()
+}
+
+/// The next piece of work.
+pub(crate) async fn next(stream: &mut WorkerStream) -> WorkItem {
+    any(stream).await.unwrap()
+}
+
+pub(crate) async fn no_item(stream: &mut WorkerStream) {
+    if let Ok(item) = timeout(QUIET, stream.next()).await {
+        panic!("there is {item:?}");
+    }
+}
+
+pub(crate) fn turn(item: WorkItem) -> (String, OrchestratorRequest) {
+    match item.request {
+        Some(WorkItemRequest::OrchestratorRequest(request)) => (item.completion_token, request),
+        other => panic!("no turn: {other:?}"),
+    }
+}
+
+pub(crate) fn activity(item: WorkItem) -> (String, ActivityRequest) {
+    match item.request {
+        Some(WorkItemRequest::ActivityRequest(request)) => (item.completion_token, request),
+        other => panic!("no activity: {other:?}"),
+    }
+}
+
+pub(crate) fn answer(token: &str, instance: &str, actions: Vec<OrchestratorAction>) -> OrchestratorResponse {
+    OrchestratorResponse {
+        instance_id: instance.to_owned(),
+        completion_token: token.to_owned(),
+        actions,
+        ..OrchestratorResponse::default()
+    }
+}
+
+pub(crate) fn schedule(id: i32, name: &str, input: &str) -> OrchestratorAction {
+    action::schedule_task(id, name, Some(input.to_owned()))
+}
+
+pub(crate) fn complete(id: i32, output: &str) -> OrchestratorAction {
+    action::complete(id, OrchestrationStatus::Completed, Some(output.to_owned()), None)
+}
+
+pub(crate) fn result_of(event: &HistoryEvent) -> Option<String> {
+    match &event.event_type {
+        Some(EventType::TaskCompleted(completed)) => completed.result.clone(),
+        _ => None,
+    }
+}
+
+pub(crate) fn failure_of(event: &HistoryEvent) -> Option<TaskFailureDetails> {
+    match &event.event_type {
+        Some(EventType::TaskFailed(failed)) => failed.failure_details.clone(),
+        _ => None,
+    }
+}

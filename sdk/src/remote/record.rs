@@ -1,0 +1,158 @@
+//! What a server tells of an instance, as a record. What the protocol does not carry is none or zero.
+
+use dauer_core::model::{Encoded, Hold, Kind, Parent, Payload, QueueKey, Record, Status, Times};
+use dauer_core::{ExecutionId, InstanceId, MessageId, Timestamp};
+use dauer_proto::{OrchestrationState, OrchestrationStatus, event, time};
+use tonic::Status as Refusal;
+
+/// What stands for the start of an instance where nobody tells which it was.
+pub(super) const UNTOLD: MessageId = MessageId([0; 16]);
+
+/// Where an instance stands, by the word of the protocol.
+pub(super) fn status(status: OrchestrationStatus) -> Status {
+    match status {
+        // Never seen from outside (behaviour 28); what continues, runs.
+        OrchestrationStatus::Running | OrchestrationStatus::ContinuedAsNew => Status::Running,
+        OrchestrationStatus::Completed => Status::Completed,
+        OrchestrationStatus::Failed => Status::Failed,
+        OrchestrationStatus::Canceled => Status::Canceled,
+        OrchestrationStatus::Terminated => Status::Terminated,
+        OrchestrationStatus::Pending => Status::Pending,
+        OrchestrationStatus::Suspended => Status::Suspended,
+    }
+}
+
+/// The protocol's word for it.
+pub(super) fn word(status: Status) -> OrchestrationStatus {
+    match status {
+        Status::Pending => OrchestrationStatus::Pending,
+        Status::Running => OrchestrationStatus::Running,
+        Status::Suspended => OrchestrationStatus::Suspended,
+        Status::Completed => OrchestrationStatus::Completed,
+        Status::Failed => OrchestrationStatus::Failed,
+        Status::Terminated => OrchestrationStatus::Terminated,
+        Status::Canceled => OrchestrationStatus::Canceled,
+    }
+}
+
+/// The id and record of an instance.
+///
+/// # Errors
+/// Why it makes no sense.
+pub(super) fn of(state: OrchestrationState) -> Result<(InstanceId, Record), String> {
+    let status = status(state.orchestration_status());
+    let OrchestrationState { instance_id, name, version, execution_id, .. } = state;
+    let id = InstanceId::new(instance_id).map_err(|error| error.to_string())?;
+    let version = version.filter(|version| !version.is_empty());
+    let queue = QueueKey::new(Kind::Orchestration, name, version.as_deref());
+    let execution = execution_id.as_deref().and_then(ExecutionId::parse).unwrap_or(ExecutionId(0));
+    let at = |stamp: Option<dauer_proto::Timestamp>| -> Result<Option<Timestamp>, String> {
+        let millis = stamp.map(|stamp| time::to_millis_ceil(&stamp)).transpose();
+        Ok(millis.map_err(|error| error.to_string())?.map(Timestamp))
+    };
+    let times = Times {
+        created: at(state.created_timestamp)?.unwrap_or_default(),
+        updated: at(state.last_updated_timestamp)?.unwrap_or_default(),
+        scheduled: at(state.scheduled_start_timestamp)?,
+        completed: at(state.completed_timestamp)?,
+    };
+    let parent = state.parent_instance_id.filter(|parent| !parent.is_empty());
+    let parent = parent.map(InstanceId::new).transpose().map_err(|error| error.to_string())?;
+    let parent = parent
+        .map(|instance| Box::new(Parent { instance, execution: ExecutionId(0), event_id: event::NO_ACTION }));
+    let hold = match status {
+        Status::Pending | Status::Suspended => Hold::Control,
+        Status::Running => Hold::Open,
+        _ => Hold::Ended,
+    };
+    let record = Record {
+        status,
+        hold,
+        times,
+        parent,
+        tags: state.tags.into(),
+        custom_status: state.custom_status.filter(|status| !status.is_empty()).map(Payload::from),
+        output: state.output.map(Payload::from),
+        failure: state.failure_details.as_ref().map(Encoded::new),
+        ..Record::pending(queue, execution, UNTOLD)
+    };
+    Ok((id, record))
+}
+
+/// What a server answered, if it says that the instance is there.
+///
+/// # Errors
+/// A refusal that says why the answer makes no sense.
+pub(super) fn found(
+    exists: bool,
+    state: Option<OrchestrationState>,
+) -> Result<Option<(Record, Option<String>)>, Refusal> {
+    let Some(mut state) = state.filter(|_| exists) else { return Ok(None) };
+    let input = state.input.take();
+    let (_, record) =
+        of(state).map_err(|what| Refusal::internal(format!("its answer makes no sense: {what}")))?;
+    Ok(Some((record, input)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dauer_proto::failure;
+
+    const ALL: [Status; 7] = [
+        Status::Pending,
+        Status::Running,
+        Status::Suspended,
+        Status::Completed,
+        Status::Failed,
+        Status::Terminated,
+        Status::Canceled,
+    ];
+
+    #[test]
+    fn every_status_has_a_word_and_the_word_has_the_status() {
+        for each in ALL {
+            assert_eq!(status(word(each)), each);
+        }
+        assert_eq!(status(OrchestrationStatus::ContinuedAsNew), Status::Running);
+    }
+
+    #[test]
+    fn what_is_told_is_kept_and_what_is_not_is_absent() {
+        let state = OrchestrationState {
+            instance_id: "order-7".into(),
+            name: "order".into(),
+            version: Some("2".into()),
+            orchestration_status: OrchestrationStatus::Failed.into(),
+            created_timestamp: Some(time::from_millis(5)),
+            last_updated_timestamp: Some(time::from_millis(7)),
+            completed_timestamp: Some(time::from_millis(6)),
+            output: Some("\"out\"".into()),
+            custom_status: Some("\"busy\"".into()),
+            failure_details: Some(failure::failure("Broken", "it is")),
+            execution_id: Some(ExecutionId(9).to_string()),
+            parent_instance_id: Some("cart-1".into()),
+            tags: [("zone".to_owned(), "north".to_owned())].into(),
+            ..OrchestrationState::default()
+        };
+        let (id, record) = of(state.clone()).unwrap();
+        assert_eq!(
+            (id.as_str(), &*record.queue.name, record.queue.version.as_deref()),
+            ("order-7", "order", Some("2"))
+        );
+        assert_eq!(
+            (record.status, record.hold.clone(), record.execution),
+            (Status::Failed, Hold::Ended, ExecutionId(9))
+        );
+        let (created, updated) = (Timestamp(5), Timestamp(7));
+        assert_eq!(record.times, Times { created, updated, scheduled: None, completed: Some(Timestamp(6)) });
+        assert_eq!(record.output.as_ref().unwrap().as_str(), "\"out\"");
+        assert_eq!(record.custom_status.as_ref().unwrap().as_str(), "\"busy\"");
+        assert_eq!(record.parent.as_deref().unwrap().instance.as_str(), "cart-1");
+        assert_eq!(record.tags.get("zone").map(String::as_str), Some("north"));
+        assert!(record.failure.is_some() && record.trouble.is_none());
+        assert_eq!((record.generation, record.history_len, record.history_bytes), (0, 0, 0));
+        assert!(of(OrchestrationState { instance_id: String::new(), ..state.clone() }).is_err());
+        assert_eq!(found(false, Some(state)).unwrap(), None, "it says that there is none");
+    }
+}

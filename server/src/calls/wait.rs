@@ -1,0 +1,80 @@
+//! Getting an instance, and waiting for it. A wait is an entry in a map and a timer; it ends when its caller goes away,
+//! because then nobody polls it any more.
+
+use std::time::Duration;
+
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use dauer_core::InstanceId;
+use dauer_core::model::Record;
+use dauer_hub::ClientError;
+use dauer_proto::wire::{GetInstanceRequest, GetInstanceResponse};
+
+use crate::calls::instance;
+use crate::calls::state::{self, Payloads};
+use crate::hub::Hub;
+use crate::status;
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    Start,
+    End,
+}
+
+/// How often a run that was replaced while it was being told is looked at again.
+const LOOKS_MAX: usize = 3;
+
+pub(crate) async fn get(
+    hub: &Hub,
+    metadata: &MetadataMap,
+    request: GetInstanceRequest,
+) -> Result<GetInstanceResponse, Status> {
+    let id = instance(&request.instance_id)?;
+    let record = hub.client.get(&id).await.map_err(status::of)?;
+    told(hub, &id, record, Payloads::asked(metadata, request.get_inputs_and_outputs)).await
+}
+
+/// Waits for as long as the caller does. For an instance that is not there it waits at most `absent`, and then says so:
+/// never an error (behaviour 48).
+pub(crate) async fn wait(
+    hub: &Hub,
+    (metadata, request): (&MetadataMap, GetInstanceRequest),
+    what: For,
+    absent: Duration,
+) -> Result<GetInstanceResponse, Status> {
+    let id = instance(&request.instance_id)?;
+    let record = loop {
+        let waited = match what {
+            For::Start => hub.client.wait_started(&id, absent).await,
+            For::End => hub.client.wait_ended(&id, absent).await,
+        };
+        match waited {
+            Ok(record) => break Some(record),
+            Err(ClientError::Absent(_)) => break None,
+            Err(ClientError::TimedOut(_)) => {}
+            Err(error) => return Err(status::of(error)),
+        }
+    };
+    told(hub, &id, record, Payloads::asked(metadata, request.get_inputs_and_outputs)).await
+}
+
+async fn told(
+    hub: &Hub,
+    id: &InstanceId,
+    record: Option<Record>,
+    payloads: Payloads,
+) -> Result<GetInstanceResponse, Status> {
+    let mut record = record.filter(state::is_orchestration);
+    let mut looks = 0;
+    while let Some(found) = record {
+        match state::told(&hub.client, (id, found), payloads).await {
+            Ok(told) => return Ok(GetInstanceResponse { exists: true, orchestration_state: Some(told) }),
+            Err(moved_on) if moved_on.code() == tonic::Code::Aborted && looks < LOOKS_MAX => looks += 1,
+            Err(error) => return Err(error),
+        }
+        record = hub.client.get(id).await.map_err(status::of)?;
+    }
+    Ok(GetInstanceResponse { exists: false, orchestration_state: None })
+}

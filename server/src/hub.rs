@@ -1,0 +1,146 @@
+//! One hub that is in use: its client, its workers, and the host that claims work for them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::FutureExt;
+use futures::channel::oneshot;
+
+use dauer::{HostOptions, TokioEnv};
+use dauer_core::{HostId, HubName};
+use dauer_hub::{Client, Host};
+use dauer_remote::Workers;
+use dauer_store::{Env, Manage, Refused};
+use tonic::Status;
+
+use crate::status;
+
+/// A hub that is in use.
+pub(crate) struct Hub {
+    pub(crate) name: HubName,
+    pub(crate) client: Client,
+    pub(crate) workers: Arc<Workers>,
+    env: Arc<TokioEnv>,
+    options: HostOptions,
+    host: Mutex<HostState>,
+}
+
+/// How far the host is.
+enum HostState {
+    /// No worker has come yet.
+    Idle,
+    Running(Running),
+    /// It has ended by itself, because the store can never be used.
+    Failed(String),
+    Stopped,
+}
+
+struct Running {
+    /// Dropped to stop it.
+    stop: oneshot::Sender<()>,
+    /// Ready when it has ended.
+    ended: oneshot::Receiver<()>,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        name: HubName,
+        manage: Arc<dyn Manage>,
+        options: HostOptions,
+        workers: dauer_remote::Options,
+    ) -> Self {
+        let env = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
+        let seam: Arc<dyn Env> = Arc::clone(&env) as _;
+        Self {
+            name,
+            client: Client::new(manage, Arc::clone(&seam)),
+            workers: Workers::new(seam, workers),
+            env,
+            options,
+            host: Mutex::new(HostState::Idle),
+        }
+    }
+
+    pub(crate) fn env(&self) -> &dyn Env {
+        &*self.env
+    }
+
+    fn host(&self) -> MutexGuard<'_, HostState> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why there is no host although there should be one.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match &*self.host() {
+            HostState::Failed(reason) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a host claims work here.
+    pub(crate) fn has_host(&self) -> bool {
+        matches!(*self.host(), HostState::Running(_))
+    }
+
+    /// Sees to it that a host claims work for the workers.
+    pub(crate) fn ensure_host(self: &Arc<Self>) -> Result<(), Status> {
+        let mut host = self.host();
+        match &*host {
+            HostState::Idle => *host = HostState::Running(self.spawn_host()?),
+            HostState::Running(_) => {}
+            HostState::Failed(reason) => {
+                return Err(Status::unavailable(format!(
+                    "no work can be claimed in '{}': {reason}",
+                    self.name
+                )));
+            }
+            HostState::Stopped => return Err(status::stopping()),
+        }
+        Ok(())
+    }
+
+    fn spawn_host(self: &Arc<Self>) -> Result<Running, Status> {
+        let id = HostId::new(format!("server-{}-{:08x}", std::process::id(), self.env.random() >> 32));
+        let id = id.map_err(|invalid| status::name(&invalid))?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel::<()>();
+        let (manage, env) = (Arc::clone(self.client.hub()), Arc::clone(&self.env) as Arc<dyn Env>);
+        let host = Host::new(manage, env, Arc::clone(&self.workers) as _, id).options(self.options.clone());
+        // Whoever drops the hub stops its host, which must not keep the hub alive.
+        let hub = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let result = host.run(stopped.map(drop)).await;
+            Self::host_ended(&hub, result);
+            drop(end);
+        });
+        Ok(Running { stop, ended })
+    }
+
+    fn host_ended(hub: &Weak<Self>, result: Result<(), Refused>) {
+        let (Some(hub), Err(refused)) = (hub.upgrade(), result) else { return };
+        let reason = dauer_hub::with_causes(&refused);
+        tracing::error!(hub = %hub.name, error = reason, "no work can be claimed any more; look at the store");
+        *hub.host() = HostState::Failed(reason);
+        // Those who wait for work here wait for nothing.
+        hub.workers.close();
+    }
+
+    /// Claims nothing any more, and waits until what is in flight is finished or has had its time.
+    pub(crate) async fn stop_host(&self) {
+        let running = {
+            let mut host = self.host();
+            match std::mem::replace(&mut *host, HostState::Stopped) {
+                HostState::Running(running) => Some(running),
+                failed @ HostState::Failed(_) => {
+                    *host = failed;
+                    None
+                }
+                HostState::Idle | HostState::Stopped => None,
+            }
+        };
+        if let Some(Running { stop, ended }) = running {
+            drop(stop);
+            // Dropped when it has ended, never sent.
+            let _ = ended.await;
+        }
+    }
+}
