@@ -127,9 +127,14 @@ impl<'a> Gather<'a> {
             self.dropped(message, DropReason::Overtaken);
             return Ok(Flow::Next);
         }
-        // Nothing to resume: Python's worker fails on it. Where a suspend may have been put off, it has to be on record.
-        let scheduled = self.record.times.scheduled.is_some();
-        if control == Control::Resume && !self.suspended && !scheduled {
+        let moot = match control {
+            Control::Suspend => self.suspended,
+            Control::Resume => !self.suspended,
+            Control::Terminate => false,
+        };
+        // It changes nothing, and Python's worker fails on such a resume and never comes to an end with such a suspend. Where
+        // one may have been put off, it has to be on record.
+        if moot && self.record.times.scheduled.is_none() {
             check_class(message, &message.event.event()?)?;
             self.dropped(message, DropReason::NotOpen);
             return Ok(Flow::Next);

@@ -52,7 +52,7 @@ fn behaviour_30_a_suspended_instance_may_still_schedule() {
 fn behaviour_30_suspend_twice_and_resume_once() {
     let mut run = Run::running([]);
     run.suspend().turn([]);
-    run.suspend().turn([]).is("OrchestratorStarted @1000\nExecutionSuspended\n= Suspended");
+    run.suspend().turn([]).is("dropped NotOpen\n= Suspended");
     run.resume().suspend().resume();
     run.turn([]).is("OrchestratorStarted @1000\nExecutionResumed\nExecutionSuspended\n= Suspended");
     run.turn([]).is("OrchestratorStarted @1000\nExecutionResumed\n= Running");
