@@ -210,7 +210,7 @@ fn a_store_that_is_not_new_is_refused_untouched() {
 fn nonsense_is_refused_with_what_to_do() {
     let output = dauer(&["latency", "--store", "redis:"]);
     assert_eq!(output.status.code(), Some(2));
-    let first = "error: 'redis:' names no store; use sqlite:FILE or memory:\nhint: ";
+    let first = "error: 'redis:' names no store; use sqlite:FILE, memory: or http://HOST:PORT\nhint: ";
     assert!(text(&output.stderr).starts_with(first), "{}", text(&output.stderr));
     let folder = Folder::new("nonsense");
     let output = dauer(&["latency", "--store", &folder.url("missing/hub.db")]);

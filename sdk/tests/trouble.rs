@@ -191,7 +191,12 @@ async fn a_duplicate_registration_and_a_bad_url_are_errors() {
     let twice = hub.worker().orchestration(CODE, code).orchestration(CODE, code).build().err().unwrap();
     assert!(twice.to_string().contains("'code' is registered twice"), "{twice}");
     let url = dauer::open("sqlight:x").err().unwrap();
-    assert_eq!(url.to_string(), "'sqlight:x' names no store; use sqlite:FILE or memory:");
+    // What else there is depends on features.
+    let text = url.to_string();
+    assert!(
+        text.starts_with("'sqlight:x' names no store; use sqlite:FILE") && text.contains("memory:"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
