@@ -57,7 +57,7 @@ fn a_store_that_is_none_is_refused_with_what_to_do() {
     let folder = Folder::new("none");
     let output = dauer(&["demo", "--store", "redis:"], &folder);
     assert_eq!(output.status.code(), Some(2));
-    let first = "error: 'redis:' names no store; use sqlite:FILE or memory:\nhint: ";
+    let first = "error: 'redis:' names no store; use sqlite:FILE, memory: or http://HOST:PORT\nhint: ";
     assert!(stderr(&output).starts_with(first), "{}", stderr(&output));
 }
 

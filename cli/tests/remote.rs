@@ -89,7 +89,8 @@ fn every_verb_works_on_a_server() {
     world.succeeds(&["raise", "a1", "go", "--data", "\"now\""]);
     for _ in 0..2 {
         // The same start again, by its request's id, is no start.
-        let again = ["start", "asks", "--id", "a2", "--reuse-policy", "never", "--request-id", "x"];
+        let again =
+            ["start", "asks", "--id", "a2", "--input", "1", "--reuse-policy", "never", "--request-id", "x"];
         assert_eq!(world.succeeds(&again), "a2\n");
     }
     world.succeeds(&["suspend", "a2", "--reason", "wait"]);
@@ -133,8 +134,10 @@ fn what_only_a_store_can_tell_is_said_so() {
     let world = World::new("remote-only");
     assert!(world.fails(&["list", "--stalled"], 2).contains("give --store the URL of the store"));
     assert!(world.fails(&["audit", &world.url], 2).contains("reads the store itself"));
-    let shown = world.succeeds(&["start", "asks", "--id", "a1"]);
+    let shown = world.succeeds(&["start", "asks", "--id", "a1", "--input", "1"]);
     assert_eq!(shown, "a1\n");
+    // One that has not begun has no events, whoever tells.
+    world.settles("a1", "running");
     let text = world.succeeds(&["get", "a1"]);
     assert!(text.contains("waiting for") && !text.contains("0 events"), "{text}");
     world.server.kill();

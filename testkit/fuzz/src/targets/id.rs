@@ -50,7 +50,7 @@ fn hub(text: &str) -> bool {
     if let Ok(name) = &name {
         assert!(name.as_str() == text && name.to_string() == text);
     }
-    let letters = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let letters = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
     let good = letters && first && (HUB_NAME_CHARS_MIN..=HUB_NAME_CHARS_MAX).contains(&text.len());
     agreed(text, name.err(), good)
