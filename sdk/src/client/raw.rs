@@ -155,7 +155,7 @@ impl RawClient {
     ///
     /// # Errors
     /// [`ClientError::Refused`] with [`Refused::Cursor`](crate::Refused) when `after` is nothing that a page ended with,
-    /// [`ClientError::Server`] for conditions that a server cannot be asked for, or why the store cannot tell.
+    /// [`ClientError::Remote`] for conditions that a server cannot be asked for, or why the store cannot tell.
     pub async fn query(&self, query: Query) -> Result<Page, ClientError> {
         either!(self, client => client.query(query).await)
     }
