@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 
-use dauer_core::InstanceId;
 use dauer_core::ledger::LedgerError;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::planted::{self, Bug};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
 use dauer_core::turn::Stalled;
+use dauer_core::{ExecutionId, InstanceId, Revision};
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
 use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_ALONE, WAIT_POLL};
@@ -310,19 +310,20 @@ impl Client {
         let deadline = self.env.now().after(timeout);
         // Before the look: a change in between is not missed.
         let wait = self.watch.wait(instance, matters, &self.hub, &self.env);
-        let mut record = self.get(instance).await?;
+        let mut found = self.get(instance).await?;
         loop {
-            record = match record {
+            // Not the whole record: ten thousand may wait.
+            let seen = match found {
                 Some(record) if condition(&record) => return Ok(record),
-                other => other,
+                other => other.map(|record| (record.execution, record.revision)),
             };
             if self.env.now() >= deadline {
-                let (absent, id) = (record.is_none(), instance.clone());
-                return Err(if absent { ClientError::Absent(id) } else { ClientError::TimedOut(id) });
+                let id = instance.clone();
+                return Err(if seen.is_none() { ClientError::Absent(id) } else { ClientError::TimedOut(id) });
             }
             let alone = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_ALONE)));
-            record = match select(pin!(wait.news()), alone).await {
-                Either::Left((News::Found(found), _)) if follows(&found, record.as_ref()) => {
+            found = match select(pin!(wait.news()), alone).await {
+                Either::Left((News::Found(found), _)) if follows(&found, seen) => {
                     Some(Arc::unwrap_or_clone(found))
                 }
                 Either::Left(_) | Either::Right(_) => self.get(instance).await?,
@@ -333,15 +334,15 @@ impl Client {
 
 /// Whether a record is a later one of the run that was seen. News may be older than the wait: of a run before, for which the
 /// same id stood, or from before a rewind.
-fn follows(found: &Record, seen: Option<&Record>) -> bool {
-    seen.is_some_and(|seen| found.execution == seen.execution && found.revision > seen.revision)
+fn follows(found: &Record, seen: Option<(ExecutionId, Revision)>) -> bool {
+    seen.is_some_and(|(execution, revision)| found.execution == execution && found.revision > revision)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dauer_core::MessageId;
     use dauer_core::model::{Kind, QueueKey};
-    use dauer_core::{ExecutionId, MessageId, Revision};
 
     fn record(execution: u128, revision: u64) -> Record {
         let queue = QueueKey::new(Kind::Orchestration, "code", None);
@@ -351,11 +352,11 @@ mod tests {
 
     #[test]
     fn news_of_another_run_or_from_before_are_no_answer() {
-        let seen = record(2, 5);
-        assert!(follows(&record(2, 6), Some(&seen)));
-        assert!(!follows(&record(1, 9), Some(&seen)), "of the run before, which had the same id");
-        assert!(!follows(&record(2, 5), Some(&seen)), "no later than what was seen");
-        assert!(!follows(&record(2, 4), Some(&seen)), "from before a rewind");
+        let seen = Some((ExecutionId(2), Revision(5)));
+        assert!(follows(&record(2, 6), seen));
+        assert!(!follows(&record(1, 9), seen), "of the run before, which had the same id");
+        assert!(!follows(&record(2, 5), seen), "no later than what was seen");
+        assert!(!follows(&record(2, 4), seen), "from before a rewind");
         assert!(!follows(&record(2, 6), None), "nothing was there when the wait began");
     }
 }

@@ -20,11 +20,11 @@ pub mod time;
 /// The generated types, with the names of the `.proto` in Rust's spelling.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, rustdoc::all)]
 pub mod wire {
-    include!(concat!(env!("OUT_DIR"), "/_.rs"));
+    include!("generated/wire.rs");
 }
 
 /// The protocol as an encoded `FileDescriptorSet`, with all that it imports: for servers that describe themselves.
-pub const FILE_DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub const FILE_DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
 
 pub use error::{Invalid, Problem};
 pub use prost_types::{Duration, Timestamp, Value};

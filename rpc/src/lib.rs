@@ -5,12 +5,12 @@ pub mod codec;
 
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, rustdoc::all)]
 mod generated {
-    include!(concat!(env!("OUT_DIR"), "/_.rs"));
+    include!("generated/service.rs");
 }
 
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, rustdoc::all)]
 mod answers {
-    include!(concat!(env!("OUT_DIR"), "/dauer.rs"));
+    include!("generated/answers.rs");
 }
 
 #[cfg(feature = "client")]

@@ -12,7 +12,6 @@ use dauer_core::model::Kind;
 use dauer_core::{HubName, InstanceId};
 
 use crate::gate::{Gate, Refusal};
-use crate::hub::Hub;
 use crate::hubs::Hubs;
 use crate::metrics;
 use crate::options::PROBE_MAX;
@@ -53,8 +52,7 @@ async fn unready(Figures { hubs, gate }: &Figures) -> Option<String> {
     if !hubs.is_open() {
         return Some("the store is still being opened".to_owned());
     }
-    let failed = |hub: &Arc<Hub>| Some(format!("the task hub '{}': {}", hub.name, hub.failure()?));
-    if let Some(reason) = hubs.all().iter().find_map(failed) {
+    if let Some(reason) = hubs.failure() {
         return Some(reason);
     }
     let any = gate.hubs().and_then(|hubs| hubs.first().cloned()).unwrap_or_default();

@@ -10,6 +10,7 @@ use dauer_core::{HostId, HubName};
 use dauer_hub::{Client, Host};
 use dauer_remote::Workers;
 use dauer_store::{Env, Manage, Refused};
+use tokio::sync::Notify;
 use tonic::Status;
 
 use crate::status;
@@ -22,6 +23,8 @@ pub(crate) struct Hub {
     env: Arc<TokioEnv>,
     options: HostOptions,
     host: Mutex<HostState>,
+    /// Told when the host has failed.
+    failed: Arc<Notify>,
 }
 
 /// How far the host is.
@@ -47,6 +50,7 @@ impl Hub {
         manage: Arc<dyn Manage>,
         options: HostOptions,
         workers: dauer_remote::Options,
+        failed: Arc<Notify>,
     ) -> Self {
         let env = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
         let seam: Arc<dyn Env> = Arc::clone(&env) as _;
@@ -57,6 +61,7 @@ impl Hub {
             env,
             options,
             host: Mutex::new(HostState::Idle),
+            failed,
         }
     }
 
@@ -120,6 +125,7 @@ impl Hub {
         let reason = dauer_hub::with_causes(&refused);
         tracing::error!(hub = %hub.name, error = reason, "no work can be claimed any more; look at the store");
         *hub.host() = HostState::Failed(reason);
+        hub.failed.notify_one();
         // Those who wait for work here wait for nothing.
         hub.workers.close();
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tonic::Status;
 
 use dauer::{HostOptions, Store};
@@ -24,6 +24,8 @@ pub(crate) struct Hubs {
     host: HostOptions,
     workers: dauer_remote::Options,
     slots: Mutex<Slots>,
+    /// A host has failed, or a hub has gone whose host had.
+    failures: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -46,7 +48,7 @@ impl Hubs {
         host: HostOptions,
         workers: dauer_remote::Options,
     ) -> Self {
-        Self { store, opening_wait, host, workers, slots: Mutex::default() }
+        Self { store, opening_wait, host, workers, slots: Mutex::default(), failures: Arc::default() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -95,7 +97,9 @@ impl Hubs {
             None => {}
         }
         let manage = Arc::clone(store.hub(name.clone()).manage());
-        let hub = Arc::new(Hub::new(name.clone(), manage, self.host.clone(), self.workers.clone()));
+        let failures = Arc::clone(&self.failures);
+        let hub = Hub::new(name.clone(), manage, self.host.clone(), self.workers.clone(), failures);
+        let hub = Arc::new(hub);
         slots.hubs.insert(name.clone(), Slot::Used(Arc::clone(&hub)));
         Ok(hub)
     }
@@ -117,6 +121,17 @@ impl Hubs {
             Slot::Deleting => None,
         };
         self.slots().hubs.values().filter_map(used).collect()
+    }
+
+    /// Why no work is done in some hub that is in use.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = |hub: &Arc<Hub>| Some(format!("the task hub '{}': {}", hub.name, hub.failure()?));
+        self.all().iter().find_map(failed)
+    }
+
+    /// Ready once [`Hubs::failure`] may say something else.
+    pub(crate) async fn failures_changed(&self) {
+        self.failures.notified().await;
     }
 
     /// Deletes a hub and all that is in it. Its workers are sent away, and may come back.
@@ -162,5 +177,6 @@ struct Restored<'h> {
 impl Drop for Restored<'_> {
     fn drop(&mut self) {
         self.hubs.slots().hubs.remove(self.name);
+        self.hubs.failures.notify_one();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::{Either, FutureExt, select, try_join};
@@ -89,7 +90,7 @@ impl Server {
         // Hello is answered from now on, whatever the store takes to open.
         let mut serving = Box::pin(serving);
         let stop = std::pin::pin!(stop);
-        let life = std::pin::pin!(live(source, (&opened, &health), stop));
+        let life = std::pin::pin!(live(source, (&opened, &health, &hubs), stop));
         let lived = match select(life, &mut serving).await {
             Either::Left((lived, _)) => lived,
             Either::Right((served, _)) => return served.map(drop),
@@ -126,21 +127,26 @@ async fn serve_http(
 /// Opens the store and waits for the end. Gives the store if it is to be closed.
 async fn live(
     source: Source,
-    (opened, health): (&watch::Sender<Option<Store>>, &Health),
+    (opened, health, hubs): (&watch::Sender<Option<Store>>, &Health, &Hubs),
     stop: impl Future<Output = ()> + Unpin,
 ) -> Result<Option<Store>, ServerError> {
     let (opening, ours) = match source {
         Source::Open(store) => (futures::future::ready(Ok(store)).boxed(), false),
         Source::Url(url) => (open(url).boxed(), true),
     };
-    let (store, stop) = match select(opening, stop).await {
+    let (store, mut stop) = match select(opening, stop).await {
         Either::Left((store, stop)) => (store?, stop),
         // Told to end before it had begun.
         Either::Right(((), _)) => return Ok(None),
     };
     opened.send_replace(Some(store.clone()));
-    health.tell(ServingStatus::Serving).await;
-    stop.await;
+    loop {
+        let serving = hubs.failure().is_none();
+        health.tell(if serving { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
+        if let Either::Left(_) = select(&mut stop, pin!(hubs.failures_changed())).await {
+            break;
+        }
+    }
     Ok(ours.then_some(store))
 }
 

@@ -29,7 +29,8 @@ use dauer_proto::{
 use dauer_rpc::Service;
 use dauer_store::Order;
 
-use crate::calls::{find, history, operate, purge, send, start, wait, work};
+use crate::calls::state::Payloads;
+use crate::calls::{find, history, instance, operate, purge, send, start, wait, work};
 use crate::gate::Admitted;
 use crate::hub::Hub;
 use crate::hubs::Hubs;
@@ -73,8 +74,11 @@ impl Calls {
         what: wait::For,
     ) -> Answer<GetInstanceResponse> {
         let hub = self.hub(&request).await?;
-        let (metadata, _, message) = request.into_parts();
-        let waiting = wait::wait(&hub, (&metadata, message), what, self.limits.absent_wait);
+        let id = instance(&request.get_ref().instance_id)?;
+        let payloads = Payloads::asked(request.metadata(), request.get_ref().get_inputs_and_outputs);
+        // A wait keeps no more than it needs: there may be ten thousand of them.
+        drop(request);
+        let waiting = wait::wait(&hub, id, (what, payloads), self.limits.absent_wait);
         self.while_it_goes_on(waiting).await.map(Response::new)
     }
 }

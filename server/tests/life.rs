@@ -13,6 +13,7 @@ use support::worker::{Worker, complete};
 use support::{Running, ended, get, on, start, state, until, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus;
 
 /// A file that is not there yet.
 fn fresh(name: &str) -> PathBuf {
@@ -170,6 +171,10 @@ async fn a_store_that_can_no_longer_be_used_is_told() {
         (Code::Unavailable, true),
         "{again}"
     );
+    let mut health = tonic_health::pb::health_client::HealthClient::new(server.channel().await);
+    let asked = tonic_health::pb::HealthCheckRequest { service: String::new() };
+    let mut told = health.watch(asked).await.unwrap().into_inner();
+    while within(told.message()).await.unwrap().unwrap().status() != ServingStatus::NotServing {}
     let (code, said) = http(server.http.unwrap(), "/readyz", "").await;
     assert_eq!((code, said.contains("use a newer dauer")), (503, true), "{said}");
     assert!(

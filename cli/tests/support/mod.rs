@@ -170,12 +170,22 @@ impl Running {
         loop {
             match self.lines.recv_timeout(SOON) {
                 Ok(line) => self.said.push(line),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return (self.child.wait().unwrap(), self.said),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return (self.child.wait().unwrap(), std::mem::take(&mut self.said));
+                }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     self.child.kill().unwrap();
                     panic!("it does not end; it said\n{}", self.said.join("\n"));
                 }
             }
         }
+    }
+}
+
+impl Drop for Running {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -1,5 +1,7 @@
 //! The record of an instance: everything but its history.
 
+use dauer_proto::OrchestrationStatus;
+
 use crate::ids::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
 use crate::model::{Class, Control, Encoded, Kind, Message, Payload, QueueKey, Tags};
 
@@ -27,6 +29,37 @@ impl Status {
     #[must_use]
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Terminated | Self::Canceled)
+    }
+}
+
+impl From<Status> for OrchestrationStatus {
+    /// The protocol's word for it.
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Pending => Self::Pending,
+            Status::Running => Self::Running,
+            Status::Suspended => Self::Suspended,
+            Status::Completed => Self::Completed,
+            Status::Failed => Self::Failed,
+            Status::Terminated => Self::Terminated,
+            Status::Canceled => Self::Canceled,
+        }
+    }
+}
+
+impl From<OrchestrationStatus> for Status {
+    /// Where an instance stands, by the word of the protocol.
+    fn from(status: OrchestrationStatus) -> Self {
+        match status {
+            // Never seen from outside (behaviour 28); what continues, runs.
+            OrchestrationStatus::Running | OrchestrationStatus::ContinuedAsNew => Self::Running,
+            OrchestrationStatus::Completed => Self::Completed,
+            OrchestrationStatus::Failed => Self::Failed,
+            OrchestrationStatus::Canceled => Self::Canceled,
+            OrchestrationStatus::Terminated => Self::Terminated,
+            OrchestrationStatus::Pending => Self::Pending,
+            OrchestrationStatus::Suspended => Self::Suspended,
+        }
     }
 }
 
@@ -235,6 +268,22 @@ mod tests {
 
     fn id(text: &str) -> InstanceId {
         InstanceId::new(text).unwrap()
+    }
+
+    #[test]
+    fn every_status_has_a_word_and_the_word_has_the_status() {
+        for status in [
+            Status::Pending,
+            Status::Running,
+            Status::Suspended,
+            Status::Completed,
+            Status::Failed,
+            Status::Terminated,
+            Status::Canceled,
+        ] {
+            assert_eq!(Status::from(OrchestrationStatus::from(status)), status);
+        }
+        assert_eq!(Status::from(OrchestrationStatus::ContinuedAsNew), Status::Running);
     }
 
     fn record() -> Record {

@@ -97,7 +97,7 @@ pub struct Order {
 /// Writes the end into the history and the record, and tells those who wait.
 pub(crate) fn end(effects: &mut Effects<'_>, record: Record, ending: Ending) -> Result<Record, Stalled> {
     let now = effects.now().0;
-    let status = wire(ending.status);
+    let status = OrchestrationStatus::from(ending.status);
     let (result, details) = (ending.result.clone(), ending.failure.clone());
     tell_parent(effects, &record, &ending);
     let recursive = effects.ledger.is_ending_recursively() && !planted::is_on(Bug::ChildForgotten);
@@ -171,17 +171,5 @@ pub(crate) fn release_locks(effects: &mut Effects<'_>) {
             visible_at: None,
             event,
         });
-    }
-}
-
-fn wire(status: Status) -> OrchestrationStatus {
-    match status {
-        Status::Pending => OrchestrationStatus::Pending,
-        Status::Running => OrchestrationStatus::Running,
-        Status::Suspended => OrchestrationStatus::Suspended,
-        Status::Completed => OrchestrationStatus::Completed,
-        Status::Failed => OrchestrationStatus::Failed,
-        Status::Terminated => OrchestrationStatus::Terminated,
-        Status::Canceled => OrchestrationStatus::Canceled,
     }
 }

@@ -14,10 +14,10 @@ use dauer_proto::wire::{
     GetInstanceRequest, OrchestrationIdReusePolicy, RaiseEventRequest, RestartInstanceRequest, ResumeRequest,
     RewindInstanceRequest, StreamInstanceHistoryRequest, SuspendRequest, TerminateRequest,
 };
-use dauer_proto::{CreateInstanceRequest, EventType, HistoryEvent, time};
+use dauer_proto::{CreateInstanceRequest, EventType, HistoryEvent, OrchestrationStatus, time};
 use dauer_store::{Env, Refused, Reuse};
 
-use super::record::{self, word};
+use super::record;
 use super::waits::Until;
 use super::wire::{Headers, Repeat, Wire, outputs, request_id, rpc};
 
@@ -59,7 +59,11 @@ impl RemoteClient {
         send::start(request.clone(), self.caller(key), Over::Refuse)?;
         let id = request.instance.clone();
         let policy = (reuse != Reuse::default()).then(|| OrchestrationIdReusePolicy {
-            replaceable_status: reuse.replaceable.iter().map(|status| word(*status).into()).collect(),
+            replaceable_status: reuse
+                .replaceable
+                .iter()
+                .map(|status| OrchestrationStatus::from(*status).into())
+                .collect(),
         });
         let message = CreateInstanceRequest {
             instance_id: id.to_string(),

@@ -6,11 +6,11 @@ use dauer_core::InstanceId;
 use dauer_core::model::Record;
 use dauer_hub::{ClientError, RemoteError};
 use dauer_proto::wire::{InstanceBatch, InstanceQuery, PurgeInstancesRequest, QueryInstancesRequest};
-use dauer_proto::{PurgeRequest, time};
+use dauer_proto::{OrchestrationStatus, PurgeRequest, time};
 use dauer_store::{Order, Page, Purged, Query, Refused};
 
 use super::client::RemoteClient;
-use super::record::{self, word};
+use super::record;
 use super::wire::{Headers, Repeat, outputs, rpc};
 
 /// Ids that one call may name (behaviour 52).
@@ -37,7 +37,11 @@ impl RemoteClient {
         headers.extend(newest.then(|| (ORDER_HEADER, NEWEST_FIRST.to_owned())));
         let stamp = |at: dauer_core::Timestamp| time::from_millis(at.0);
         let asked = InstanceQuery {
-            runtime_status: query.statuses.iter().map(|status| word(*status).into()).collect(),
+            runtime_status: query
+                .statuses
+                .iter()
+                .map(|status| OrchestrationStatus::from(*status).into())
+                .collect(),
             created_time_from: query.created_from.map(stamp),
             created_time_to: query.created_to.map(stamp),
             // None is as many as the server likes.

@@ -2,45 +2,18 @@
 
 use dauer_core::model::{Encoded, Hold, Kind, Parent, Payload, QueueKey, Record, Status, Times};
 use dauer_core::{ExecutionId, InstanceId, MessageId, Timestamp};
-use dauer_proto::{OrchestrationState, OrchestrationStatus, event, time};
+use dauer_proto::{OrchestrationState, event, time};
 use tonic::Status as Refusal;
 
 /// What stands for the start of an instance where nobody tells which it was.
 pub(super) const UNTOLD: MessageId = MessageId([0; 16]);
-
-/// Where an instance stands, by the word of the protocol.
-pub(super) fn status(status: OrchestrationStatus) -> Status {
-    match status {
-        // Never seen from outside (behaviour 28); what continues, runs.
-        OrchestrationStatus::Running | OrchestrationStatus::ContinuedAsNew => Status::Running,
-        OrchestrationStatus::Completed => Status::Completed,
-        OrchestrationStatus::Failed => Status::Failed,
-        OrchestrationStatus::Canceled => Status::Canceled,
-        OrchestrationStatus::Terminated => Status::Terminated,
-        OrchestrationStatus::Pending => Status::Pending,
-        OrchestrationStatus::Suspended => Status::Suspended,
-    }
-}
-
-/// The protocol's word for it.
-pub(super) fn word(status: Status) -> OrchestrationStatus {
-    match status {
-        Status::Pending => OrchestrationStatus::Pending,
-        Status::Running => OrchestrationStatus::Running,
-        Status::Suspended => OrchestrationStatus::Suspended,
-        Status::Completed => OrchestrationStatus::Completed,
-        Status::Failed => OrchestrationStatus::Failed,
-        Status::Terminated => OrchestrationStatus::Terminated,
-        Status::Canceled => OrchestrationStatus::Canceled,
-    }
-}
 
 /// The id and record of an instance.
 ///
 /// # Errors
 /// Why it makes no sense.
 pub(super) fn of(state: OrchestrationState) -> Result<(InstanceId, Record), String> {
-    let status = status(state.orchestration_status());
+    let status = Status::from(state.orchestration_status());
     let OrchestrationState { instance_id, name, version, execution_id, .. } = state;
     let id = InstanceId::new(instance_id).map_err(|error| error.to_string())?;
     let version = version.filter(|version| !version.is_empty());
@@ -97,25 +70,7 @@ pub(super) fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dauer_proto::failure;
-
-    const ALL: [Status; 7] = [
-        Status::Pending,
-        Status::Running,
-        Status::Suspended,
-        Status::Completed,
-        Status::Failed,
-        Status::Terminated,
-        Status::Canceled,
-    ];
-
-    #[test]
-    fn every_status_has_a_word_and_the_word_has_the_status() {
-        for each in ALL {
-            assert_eq!(status(word(each)), each);
-        }
-        assert_eq!(status(OrchestrationStatus::ContinuedAsNew), Status::Running);
-    }
+    use dauer_proto::{OrchestrationStatus, failure};
 
     #[test]
     fn what_is_told_is_kept_and_what_is_not_is_absent() {

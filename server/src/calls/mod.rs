@@ -52,18 +52,8 @@ pub(crate) fn time(field: &str, at: Option<dauer_proto::Timestamp>) -> Result<Op
 
 /// The statuses that a request names.
 pub(crate) fn statuses(field: &str, wire: &[i32]) -> Result<Vec<InstanceStatus>, Status> {
-    let statuses = wire.iter().map(|number| match OrchestrationStatus::try_from(*number) {
-        // No one ever sees a run between two generations (behaviour 28).
-        Ok(OrchestrationStatus::Running | OrchestrationStatus::ContinuedAsNew) => Ok(InstanceStatus::Running),
-        Ok(OrchestrationStatus::Completed) => Ok(InstanceStatus::Completed),
-        Ok(OrchestrationStatus::Failed) => Ok(InstanceStatus::Failed),
-        Ok(OrchestrationStatus::Canceled) => Ok(InstanceStatus::Canceled),
-        Ok(OrchestrationStatus::Terminated) => Ok(InstanceStatus::Terminated),
-        Ok(OrchestrationStatus::Pending) => Ok(InstanceStatus::Pending),
-        Ok(OrchestrationStatus::Suspended) => Ok(InstanceStatus::Suspended),
-        Err(_) => {
-            Err(Status::invalid_argument(format!("{field} names the status {number}, which there is not")))
-        }
-    });
-    statuses.collect()
+    let unknown =
+        |number| Status::invalid_argument(format!("{field} names the status {number}, which there is not"));
+    let status = |number: &i32| OrchestrationStatus::try_from(*number).map_err(|_| unknown(*number));
+    wire.iter().map(|number| status(number).map(InstanceStatus::from)).collect()
 }

@@ -5,7 +5,7 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use dauer_core::InstanceId;
-use dauer_core::model::{Encoded, Kind, Record, Status as InstanceStatus};
+use dauer_core::model::{Encoded, Kind, Record};
 use dauer_hub::{Client, ClientError};
 use dauer_proto::{EventType, OrchestrationState, OrchestrationStatus, TaskFailureDetails, time};
 
@@ -53,7 +53,7 @@ pub(crate) async fn told(
         instance_id: id.to_string(),
         name: record.queue.name.to_string(),
         version: record.queue.version.as_deref().map(str::to_owned),
-        orchestration_status: wire(record.status).into(),
+        orchestration_status: OrchestrationStatus::from(record.status).into(),
         scheduled_start_timestamp: times.scheduled.map(|at| time::from_millis(at.0)),
         // Always set: .NET dereferences them.
         created_timestamp: Some(time::from_millis(times.created.0)),
@@ -112,16 +112,4 @@ async fn input(client: &Client, id: &InstanceId, record: &Record) -> Result<Opti
     // One that was ended by force before it began has no start; otherwise the run was replaced between the two reads.
     let whole = read >= record.history_len;
     if whole { Ok(None) } else { Err(status::of(ClientError::MovedOn(id.clone()))) }
-}
-
-pub(crate) fn wire(status: InstanceStatus) -> OrchestrationStatus {
-    match status {
-        InstanceStatus::Pending => OrchestrationStatus::Pending,
-        InstanceStatus::Running => OrchestrationStatus::Running,
-        InstanceStatus::Suspended => OrchestrationStatus::Suspended,
-        InstanceStatus::Completed => OrchestrationStatus::Completed,
-        InstanceStatus::Failed => OrchestrationStatus::Failed,
-        InstanceStatus::Terminated => OrchestrationStatus::Terminated,
-        InstanceStatus::Canceled => OrchestrationStatus::Canceled,
-    }
 }

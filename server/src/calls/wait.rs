@@ -23,6 +23,9 @@ pub(crate) enum For {
     End,
 }
 
+/// How long the wait for an instance that is there goes on before it begins anew. Seldom: there may be ten thousand of them.
+const PRESENT_WAIT: Duration = Duration::from_secs(60 * 60);
+
 /// How often a run that was replaced while it was being told is looked at again.
 const LOOKS_MAX: usize = 3;
 
@@ -40,24 +43,25 @@ pub(crate) async fn get(
 /// never an error (behaviour 48).
 pub(crate) async fn wait(
     hub: &Hub,
-    (metadata, request): (&MetadataMap, GetInstanceRequest),
-    what: For,
+    id: InstanceId,
+    (what, payloads): (For, Payloads),
     absent: Duration,
 ) -> Result<GetInstanceResponse, Status> {
-    let id = instance(&request.instance_id)?;
+    let mut time = absent;
     let record = loop {
         let waited = match what {
-            For::Start => hub.client.wait_started(&id, absent).await,
-            For::End => hub.client.wait_ended(&id, absent).await,
+            For::Start => hub.client.wait_started(&id, time).await,
+            For::End => hub.client.wait_ended(&id, time).await,
         };
         match waited {
             Ok(record) => break Some(record),
             Err(ClientError::Absent(_)) => break None,
-            Err(ClientError::TimedOut(_)) => {}
+            Err(ClientError::TimedOut(_)) => time = PRESENT_WAIT,
             Err(error) => return Err(status::of(error)),
         }
     };
-    told(hub, &id, record, Payloads::asked(metadata, request.get_inputs_and_outputs)).await
+    // On the heap, so that it takes no room before it is there.
+    Box::pin(told(hub, &id, record, payloads)).await
 }
 
 async fn told(

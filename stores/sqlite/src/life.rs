@@ -16,7 +16,7 @@ use dauer_store::{SessionId, Timestamp};
 use crate::open::{private_file, side_path};
 
 /// How often a writer looks whether the others live: a few system calls each, and a dead host is noticed soon.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The locks of one handle, and a view on those of others.
 pub(crate) struct Lives {

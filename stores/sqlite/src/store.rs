@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use dauer_store::{HubName, Manage, Refused, SessionId, StoreLimits};
 
-use crate::engine::{Listeners, Order, Read, Reader, Tally, Writer};
+use crate::engine::{LOOK_WATCHED, Listeners, Order, Read, Reader, Tally, Watch, Writer};
 use crate::fault::Faults;
 use crate::hub::SqliteHub;
 use crate::life::Lives;
@@ -26,7 +26,7 @@ pub struct SqliteStore {
 
 /// What hubs and sessions of a handle share. When the last of them is gone, the threads end by themselves.
 pub(crate) struct Shared {
-    pub(crate) writer: mpsc::Sender<Order>,
+    pub(crate) writer: Arc<mpsc::Sender<Order>>,
     pub(crate) reader: mpsc::Sender<Option<Read>>,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) undelivered: Arc<Undelivered>,
@@ -72,6 +72,7 @@ impl SqliteStore {
         let lives = Arc::new(Lives::new(path));
         let tally = Arc::new(Tally::new(path, durability));
         let (writer, orders) = mpsc::channel();
+        let writer = Arc::new(writer);
         let (reader, reads) = mpsc::channel();
         let writes = Writer {
             path: path.into(),
@@ -86,6 +87,9 @@ impl SqliteStore {
             tally: Arc::clone(&tally),
             listeners: Arc::clone(&listeners),
             orders,
+            watch: Watch::new(path, &writer),
+            look_watched: LOOK_WATCHED,
+            has_company: false,
         };
         let db = connect(path, durability)?;
         for session in lives.left_behind() {

@@ -19,7 +19,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// All files below the root with one of these endings, without what is built or fetched.
+/// All files below the root with one of these endings, without what is built, generated or fetched.
 ///
 /// # Errors
 /// When a folder or file cannot be read.
@@ -32,7 +32,7 @@ pub fn sources(endings: &[&str]) -> io::Result<Vec<Source>> {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                if !matches!(name, "target" | ".git" | "node_modules") {
+                if !matches!(name, "target" | ".git" | "node_modules" | "generated") {
                     folders.push(path);
                 }
             } else if endings.iter().any(|ending| name.ends_with(ending)) {

@@ -11,6 +11,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod watch;
 mod writer;
 
 pub(crate) use delivery::Delivery;
@@ -18,4 +19,5 @@ pub(crate) use effort::Tally;
 pub(crate) use hints::{Ear, Listeners};
 pub(crate) use job::{answers_of, batch_job};
 pub(crate) use reader::{Read, Reader};
-pub(crate) use writer::{Order, Writer};
+pub(crate) use watch::Watch;
+pub(crate) use writer::{LOOK_WATCHED, Order, Writer};

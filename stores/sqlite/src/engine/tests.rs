@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use dauer_store::{HubName, Refused};
 
 use super::job::Job;
-use super::{Listeners, Tally, Writer, answers_of, batch_job};
+use super::{Ear, Listeners, Order, Tally, Watch, Writer, answers_of, batch_job};
 use crate::fail::Outcome;
 use crate::open::{connect, prepare};
 use crate::options::{Durability, Options};
@@ -44,15 +44,16 @@ fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<()>) {
     batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope), |()| {})
 }
 
-/// Gives each group to a writer on that file, as one job each; the answers are in the order of the operations.
-fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result<(), Refused>> {
+/// A writer on that file that is driven by hand, and whoever could send it orders.
+fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
     let gate = prepare(&file.path(), Durability::Full).expect("a new file");
     let db = connect(&file.path(), Durability::Full).expect("it opens");
     db.execute_batch(change).expect("a setting of the connection");
     db.busy_timeout(Duration::ZERO).expect("a setting of the connection");
-    // The writer is driven by hand: nobody sends it orders.
-    let (_, orders) = mpsc::channel();
-    let mut writer = Writer {
+    let (sender, orders) = mpsc::channel();
+    let sender = Arc::new(sender);
+    let lives = Arc::new(crate::life::Lives::new(&file.path()));
+    let writer = Writer {
         path: file.path(),
         durability: Durability::Full,
         db: Some(db),
@@ -61,15 +62,20 @@ fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result
         gate,
         clock: Arc::new(SystemClock::new()),
         limits: Options::default().limits,
-        group: Group::new(
-            Arc::default(),
-            Arc::new(crate::life::Lives::new(&file.path())),
-            Default::default(),
-        ),
+        group: Group::new(Arc::default(), lives, Default::default()),
         tally: Arc::new(Tally::new(&file.path(), Durability::Full)),
         listeners: Arc::<Listeners>::default(),
         orders,
+        watch: Watch::new(&file.path(), &sender),
+        look_watched: Duration::from_secs(60),
+        has_company: false,
     };
+    (writer, sender)
+}
+
+/// Gives each group to a writer on that file, as one job each; the answers are in the order of the operations.
+fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result<(), Refused>> {
+    let (mut writer, _sender) = writer(file, change);
     let mut answers = Vec::new();
     for group in groups {
         let count = group.len();
@@ -78,6 +84,25 @@ fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result
         answers.extend(block_on(answers_of(waiting, count)));
     }
     answers
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_idle_writer_hardly_looks_and_is_told_of_a_write() {
+    let file = File::new("watched");
+    let (mut writer, _sender) = writer(&file, "");
+    let _changes = writer.listeners.subscribe(&HubName::default(), Ear::Client);
+    writer.serve(vec![job(vec![write_one]).0]);
+    let mut look = Duration::from_millis(1);
+    while look < writer.look_watched {
+        look = writer.look_after(look);
+    }
+    let other = connect(&file.path(), Durability::Full).expect("it opens");
+    other.execute("UPDATE dropped SET count = count + 1", []).expect("nobody else writes");
+    let orders = writer.next(&mut look).expect("there are senders");
+    assert!(matches!(orders[..], [Order::Written]), "told, long before it would have looked");
+    writer.has_company = true;
+    assert_eq!(writer.look_after(look), crate::life::LOOK_EVERY, "who dies writes nothing");
 }
 
 fn count(file: &File) -> i64 {

@@ -13,6 +13,7 @@ use super::effort::Tally;
 use super::hints::Listeners;
 use super::job::Job;
 use super::transaction::{CommitFailed, Seen, Transaction, data_version};
+use super::watch::Watch;
 use crate::fail::refusal;
 use crate::gate::Gate;
 use crate::open::connect;
@@ -31,12 +32,18 @@ const GROUP_MAX: usize = 256;
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_LATE: Duration = Duration::from_millis(32);
 
+/// How often it looks when the system tells it of writes besides: in case that was lost, or came long before its write could
+/// be seen.
+pub(crate) const LOOK_WATCHED: Duration = Duration::from_secs(1);
+
 /// What a writer is told.
 pub(crate) enum Order {
     /// To write. With a refusal: to answer with it instead, before anything has begun.
     Job(Box<dyn Job>, Option<Refused>),
     /// That somebody listens now.
     Wake,
+    /// That somebody may have written: the watch was asked to tell.
+    Written,
     /// To end when everything before is done.
     Close,
 }
@@ -69,6 +76,11 @@ pub(crate) struct Writer {
     pub(crate) tally: Arc<Tally>,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) orders: Receiver<Order>,
+    pub(crate) watch: Watch,
+    /// [`LOOK_WATCHED`], but in tests.
+    pub(crate) look_watched: Duration,
+    /// Others have sessions on this file, which may die without a write.
+    pub(crate) has_company: bool,
 }
 
 impl Writer {
@@ -83,6 +95,10 @@ impl Writer {
                     Order::Job(job, None) => jobs.push(job),
                     Order::Job(job, Some(refused)) => fail_all(vec![job], &refused),
                     Order::Wake => look = LOOK_SOON,
+                    Order::Written => {
+                        look = LOOK_SOON;
+                        self.watch.has_told();
+                    }
                     Order::Close => closing = true,
                 }
             }
@@ -112,13 +128,14 @@ impl Writer {
     }
 
     /// Whether a host on this file has died since it was last looked at: what it held can be taken over.
-    fn somebody_died(&self) -> bool {
+    fn somebody_died(&mut self) -> bool {
         let Some(db) = &self.db else { return false };
         if !self.listeners.any() || !self.group.lives.is_time_for_writer(self.clock.now()) {
             return false;
         }
         // When the sessions cannot be read, the next claim says why.
         let ids = living_sessions(db).unwrap_or_default();
+        self.has_company = ids.iter().any(|id| !self.group.lives.is_own(*id));
         let died = ids.into_iter().any(|id| self.group.lives.is_dead(id));
         if died {
             self.group.lives.look_at_claim();
@@ -127,14 +144,14 @@ impl Writer {
     }
 
     /// Waits for orders and takes all that are there; an empty list when it is time to look at the file.
-    fn next(&self, look: &mut Duration) -> Option<Vec<Order>> {
+    pub(super) fn next(&mut self, look: &mut Duration) -> Option<Vec<Order>> {
         let first = match self.orders.try_recv() {
             Ok(order) => order,
             Err(TryRecvError::Disconnected) => return None,
             Err(TryRecvError::Empty) if self.listeners.any() => match self.orders.recv_timeout(*look) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) => {
-                    *look = (*look * 2).min(LOOK_LATE);
+                    *look = self.look_after(*look);
                     return Some(Vec::new());
                 }
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -151,6 +168,16 @@ impl Writer {
             orders.push(order);
         }
         Some(orders)
+    }
+
+    /// When to look after a look that found nothing: ever later. Before it looks seldom, the watch is there, and what it was
+    /// too late for is found by the look that follows now.
+    pub(super) fn look_after(&mut self, last: Duration) -> Duration {
+        let next = last * 2;
+        if next <= LOOK_LATE || !self.watch.arm() {
+            return next.min(LOOK_LATE);
+        }
+        next.min(if self.has_company { crate::life::LOOK_EVERY } else { self.look_watched })
     }
 
     /// Carries out a group of jobs in one transaction; part by part when one of them breaks.
