@@ -175,3 +175,50 @@ fn a_server_is_measured() {
     assert_eq!(listed["instances"].as_array().unwrap().len(), 200, "each run has instances of its own");
     world.server.kill();
 }
+
+/// Who signs a certificate for this machine, and the files of a server that has it: certificate, key, tokens.
+fn protected(folder: &Folder) -> (String, [String; 3]) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let authority = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let trusted = params.self_signed(&authority).unwrap().pem();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, &Issuer::new(params, authority)).unwrap().pem();
+    let file = |name: &str, text: &str| {
+        let path = folder.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let files = [
+        file("certificate.pem", &certificate),
+        file("key.pem", &key.serialize_pem()),
+        file("tokens", "* 0123456789abcdef\n"),
+    ];
+    (file("trusted.pem", &trusted), files)
+}
+
+#[test]
+fn a_server_behind_tls_is_reached_by_who_trusts_it_and_has_a_token() {
+    let folder = Folder::new("tls");
+    let (trusted, [certificate, key, tokens]) = protected(&folder);
+    let arguments = ["serve", "--store", "memory:", "--grpc", "127.0.0.1:0", "--http", "off"];
+    let protection = ["--tls-certificate", &certificate, "--tls-key", &key, "--tokens", &tokens];
+    let mut server = Running::start(&[&arguments[..], &protection].concat(), &folder);
+    server.until("grpc ");
+    let address = server.said.last().unwrap().strip_prefix("grpc ").unwrap();
+    let url = format!("https://localhost:{}", address.rsplit(':').next().unwrap());
+    let list = |variables: &[(&str, &str)]| {
+        let output = dauer_with(&["list"], &folder, "", &[&[("DAUER_STORE", &*url)], variables].concat());
+        (output.status.code() == Some(0), stderr(&output).to_owned())
+    };
+    let (trust, token) = (("SSL_CERT_FILE", &*trusted), ("DAUER_TOKEN", "0123456789abcdef"));
+    assert_eq!(list(&[trust, token]), (true, String::new()));
+    let (listed, said) = list(&[trust, ("DAUER_TOKEN", "fedcba9876543210")]);
+    assert!(!listed && said.contains("token"), "{said}");
+    // It is not in the certificates of this machine.
+    let (listed, said) = list(&[token]);
+    assert!(!listed && said.contains("certificate"), "{said}");
+    server.kill();
+}
