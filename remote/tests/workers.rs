@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use dauer_core::model::{Filter, Payload, Queues, Status, VersionRule};
+use dauer_core::model::{Filter, Kind, Payload, Queues, Status, VersionRule};
 use dauer_proto::{ActivityResponse, OrchestratorResponse, WorkItemRequest, event};
 use dauer_remote::{Options, Worker};
 use support::{Stage, activity, answer, complete, id, next, no_item, schedule, turn};
@@ -190,6 +190,52 @@ async fn a_worker_has_no_more_in_its_hands_than_it_says() {
     let (_, request) = activity(next(&mut second).await);
     assert_eq!(request.task_id, 2);
     stage.stop().await;
+}
+
+#[tokio::test]
+async fn what_only_a_busy_worker_can_do_waits_for_it() {
+    let stage = Stage::new(Options::default());
+    let only = |name: &str, turns_max| {
+        let orchestrations = Filter::Names([(name.into(), VersionRule::Any)].into());
+        Worker { turns_max, queues: Queues { orchestrations, ..Queues::default() }, ..Worker::default() }
+    };
+    stage.start("a", "checkout", None).await;
+    stage.start("b", "checkout", None).await;
+    // There is room in the hub, so that both are claimed, but not for these.
+    let _wide = stage.workers.connect(only("refund", 10));
+    let mut narrow = stage.workers.connect(only("checkout", 1));
+    let (first, request) = turn(next(&mut narrow).await);
+    no_item(&mut narrow).await;
+    stage.workers.complete_turn(answer(&first, &request.instance_id, vec![complete(1, "1")])).await;
+    let (_, other) = turn(next(&mut narrow).await);
+    assert_ne!(other.instance_id, request.instance_id);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_hub_claims_no_more_than_its_workers_have_room_for() {
+    let stage = Stage::new(Options::default());
+    for name in ["a", "b", "c"] {
+        stage.start(name, "checkout", None).await;
+    }
+    let mut stream = stage.workers.connect(Worker { turns_max: 1, ..Worker::default() });
+    turn(next(&mut stream).await);
+    let scale = stage.client.hub().scale().await.unwrap();
+    let count = |of: &std::collections::BTreeMap<Kind, usize>| of.get(&Kind::Orchestration).copied();
+    assert_eq!((count(&scale.held), count(&scale.ready)), (Some(1), Some(2)), "others may do the rest");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_host_gives_up_leaves_room() {
+    let stage = Stage::new(Options::default());
+    let mut stream = stage.workers.connect(Worker::default());
+    stage.start("a", "checkout", None).await;
+    turn(next(&mut stream).await);
+    let workers = std::sync::Arc::clone(&stage.workers);
+    assert_eq!(workers.figures().turns_held, 1);
+    stage.stop().await;
+    assert_eq!(workers.figures().turns_held, 0);
 }
 
 #[tokio::test]

@@ -260,6 +260,28 @@ async fn the_protocol_is_described() {
     server.stop().await.unwrap();
 }
 
+/// behaviour-48: a wait ends with its caller.
+#[tokio::test]
+async fn a_wait_whose_caller_is_gone_is_gone() {
+    let server = Running::with(with_http).await;
+    let address = server.http.unwrap();
+    let client = server.client().await;
+    let there_are = async |count: usize| {
+        let line = format!("dauer_waits{{hub=\"default\"}} {count}\n");
+        until(|| async { http(address, "/metrics", "").await.1.contains(&line).then_some(()) }).await;
+    };
+    let waits: Vec<_> = (0..10)
+        .map(|_| {
+            let mut client = client.clone();
+            tokio::spawn(async move { client.wait_for_instance_completion(get("absent")).await })
+        })
+        .collect();
+    there_are(10).await;
+    waits.iter().for_each(tokio::task::JoinHandle::abort);
+    there_are(0).await;
+    server.stop().await.unwrap();
+}
+
 /// Callers that go away at any point leave nothing behind that others notice.
 #[tokio::test]
 async fn callers_that_go_away_are_forgotten() {

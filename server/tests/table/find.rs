@@ -143,6 +143,9 @@ pub(crate) async fn list_instance_ids(fixture: &Fixture) {
     let from = state(client, "b").await.completed_timestamp;
     let window = ListInstanceIdsRequest { completed_time_from: from, ..Default::default() };
     assert!(list(window).await.unwrap().instance_ids.contains(&"b".to_owned()));
+    let later = from.map(|from| dauer_proto::Timestamp { seconds: from.seconds + 60, ..from });
+    let window = ListInstanceIdsRequest { completed_time_from: later, ..Default::default() };
+    assert_eq!(list(window).await.unwrap(), Default::default());
     let window = ListInstanceIdsRequest { completed_time_to: from, ..Default::default() };
     assert!(!list(window).await.unwrap().instance_ids.contains(&"b".to_owned()));
     assert_eq!(refused(list(page("wrong")).await).0, Code::InvalidArgument);
