@@ -325,6 +325,12 @@ impl Timestamp {
         Self(self.0.saturating_add(millis))
     }
 
+    /// This much earlier.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// How much later this is than `earlier`; zero when it is not later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

@@ -1,6 +1,8 @@
 //! How a client's call, or a worker's result, becomes a message.
 
-use dauer_proto::{ExecutionStartedEvent, TaskFailureDetails, TraceContext, event, failure, time};
+use dauer_proto::{
+    ExecutionStartedEvent, HistoryEvent, TaskFailureDetails, TraceContext, event, failure, time,
+};
 
 use crate::identity;
 use crate::ids::{ExecutionId, InstanceId, InvalidName, MessageId, Revision, Timestamp, check_name};
@@ -144,7 +146,8 @@ pub fn raise(
 ) -> Result<Message, InvalidRequest> {
     check_name("event name", name)?;
     check_payload("event data", data.as_deref())?;
-    let event = Encoded::new(&event::event_raised(caller.now.0, name, data));
+    let id = identity::requested(&to, caller.request);
+    let event = Encoded::new(&distinct(event::event_raised(caller.now.0, name, data), id));
     Ok(from_client(to, Class::Ordinary, caller, event))
 }
 
@@ -181,6 +184,19 @@ pub fn terminate(
     check_payload("output", output.as_deref())?;
     let event = Encoded::new(&event::execution_terminated(caller.now.0, output, recurse));
     Ok(from_client(to, Class::Control(Control::Terminate), caller, event))
+}
+
+/// The event with a time that equal ones of the same millisecond do not have: Java's worker carries over only one of those
+/// that are equal in everything (behaviour 28). What is below a millisecond says nothing else.
+pub(crate) fn distinct(mut event: HistoryEvent, id: MessageId) -> HistoryEvent {
+    const NANOS_PER_MILLI: u64 = 1_000_000;
+    let [.., a, b, c, d] = id.0;
+    let below = u64::from(u32::from_be_bytes([a, b, c, d])) % NANOS_PER_MILLI;
+    if let Some(at) = &mut event.timestamp {
+        // Whole milliseconds come in, so that no second is ever passed.
+        at.nanos += i32::try_from(below).unwrap_or_default();
+    }
+    event
 }
 
 fn from_client(to: InstanceId, class: Class, caller: Caller, event: Encoded) -> Message {

@@ -45,8 +45,8 @@ impl Cache {
         let (age, entry) = self.entries.remove(instance)?;
         self.ages.remove(&age);
         let behind = entry.revision < record.revision && matches!(entry.past, Past::History(_));
-        let ahead = entry.revision > record.revision && planted::is_on(Bug::CacheAfterFailure);
-        let usable = entry.revision == record.revision || behind || ahead;
+        let kept = planted::is_on(Bug::CacheAfterFailure);
+        let usable = entry.revision == record.revision || behind || kept;
         (usable && entry.ledger.execution() == record.execution).then_some(entry)
     }
 

@@ -96,7 +96,7 @@ impl Dispatch {
             }
             Hint::Elsewhere => self.lookout.want(Wanted::OfOthers),
             // The next claim or renewal tells whether it is over or only late.
-            Hint::Status(..) | Hint::SessionEnded(_) | Hint::Ready(_) => {}
+            Hint::Status(..) | Hint::SessionEnded(_) | Hint::Ready(_) | Hint::Due(..) => {}
         }
     }
 

@@ -44,11 +44,6 @@ pub enum ClientError {
         /// Where it stands.
         status: Status,
     },
-    /// What has not begun cannot be copied: its input is not in a history yet.
-    #[error(
-        "the instance '{0}' has not begun, so that its input is not recorded yet; nothing was changed, wait until it has"
-    )]
-    NotBegun(InstanceId),
     /// Only an ended instance can be restarted or removed.
     #[error(
         "the instance '{instance}' is {status:?}, it has not ended; nothing was changed, wait for its end or terminate it"

@@ -90,6 +90,17 @@ impl Demand {
         let trusted = self.fruitless <= DUE_TRUSTED;
         let wait =
             due.filter(|due| trusted || *due > poll).map_or(poll, |due| due.min(session.options.poll_max));
+        self.sleep(session, wait)
+    }
+
+    /// Something new is due after so long: perhaps before the sleep that is under way ends. Later than the next poll it is
+    /// found by that.
+    pub(crate) fn due(&mut self, session: &Session, after: Duration) -> Option<BoxFuture<'static, ()>> {
+        if after > session.options.poll_max { None } else { self.sleep(session, after) }
+    }
+
+    /// A sleep, unless one that ends earlier is under way.
+    fn sleep(&mut self, session: &Session, wait: Duration) -> Option<BoxFuture<'static, ()>> {
         let until = session.env.now().after(wait);
         if self.sleeping_until.is_some_and(|earlier| earlier <= until) {
             return None;

@@ -264,6 +264,8 @@ impl Dispatch {
         match hint {
             Hint::Ready(Kind::Orchestration | Kind::Entity) => self.turn_demand.hint(),
             Hint::Ready(Kind::Activity) => self.task_demand.hint(),
+            Hint::Due(Kind::Orchestration | Kind::Entity, after) => self.due_after(Side::Turns, *after),
+            Hint::Due(Kind::Activity, after) => self.due_after(Side::Tasks, *after),
             Hint::Status(..) | Hint::Ended(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {
                 self.hinted_of_end(hint);
             }
@@ -362,6 +364,16 @@ impl Dispatch {
     fn idle(&mut self, side: Side, due: Option<Duration>) {
         let session = Arc::clone(&self.session);
         let sleep = self.demand(side).idle(&session, due);
+        self.sleep(side, sleep);
+    }
+
+    fn due_after(&mut self, side: Side, after: Duration) {
+        let session = Arc::clone(&self.session);
+        let sleep = self.demand(side).due(&session, after);
+        self.sleep(side, sleep);
+    }
+
+    fn sleep(&mut self, side: Side, sleep: Option<BoxFuture<'static, ()>>) {
         self.steps.extend(sleep.map(|sleep| sleep.map(move |()| Step::Woken(side)).boxed()));
     }
 

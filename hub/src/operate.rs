@@ -1,7 +1,7 @@
 //! What operators do to instances: look at their histories, rewind them, start them again, end them by force.
 
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Checkpoint, Record, Status, StoredBatch};
+use dauer_core::model::{Checkpoint, Class, Message, Record, Status, StoredBatch};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::{self, Finished, Order};
 use dauer_core::{ExecutionId, InstanceId};
@@ -24,9 +24,18 @@ impl Client {
         execution: Option<ExecutionId>,
         from: u32,
     ) -> Result<Slice, ClientError> {
+        self.page_of(instance, execution, (from, PAGE_BYTES)).await
+    }
+
+    async fn page_of(
+        &self,
+        instance: &InstanceId,
+        execution: Option<ExecutionId>,
+        (from, bytes): (u32, usize),
+    ) -> Result<Slice, ClientError> {
         let mut attempts = 0;
         loop {
-            match self.hub().read_history(instance, execution, from, PAGE_BYTES).await {
+            match self.hub().read_history(instance, execution, from, bytes).await {
                 Ok(slice) => return Ok(slice),
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
@@ -128,23 +137,27 @@ impl Client {
     /// same key again is the same start, as in [`Client::start_requested`].
     ///
     /// # Errors
-    /// [`ClientError::Absent`], [`ClientError::NotEnded`], [`ClientError::NotBegun`], [`ClientError::Refused`] with
-    /// [`Refused::Exists`] when the other id is taken, or why it cannot be done.
+    /// [`ClientError::Absent`], [`ClientError::NotEnded`], [`ClientError::Refused`] with [`Refused::Exists`]
+    /// when the other id is taken, or why it cannot be done.
     pub async fn restart(
         &self,
         instance: &InstanceId,
         to: Option<InstanceId>,
         key: u128,
     ) -> Result<Created, ClientError> {
-        let (_, record) = self.fenced(instance).await?;
         let to = to.filter(|to| to != instance);
-        if to.is_none() && !record.status.is_ended() {
-            return Err(ClientError::NotEnded { instance: instance.clone(), status: record.status });
-        }
-        if record.status == Status::Pending {
-            return Err(ClientError::NotBegun(instance.clone()));
-        }
-        let started = self.started(instance, record.execution).await?;
+        let mut attempts = 0;
+        let (record, started) = loop {
+            let (_, record) = self.fenced(instance).await?;
+            if to.is_none() && !record.status.is_ended() {
+                return Err(ClientError::NotEnded { instance: instance.clone(), status: record.status });
+            }
+            match self.started(instance, &record).await {
+                Ok(started) => break (record, started),
+                Err(ClientError::MovedOn(_)) => self.again(unsettled(), &mut attempts).await?,
+                Err(error) => return Err(error),
+            }
+        };
         let request = StartRequest {
             version: started.version,
             input: started.input,
@@ -157,17 +170,32 @@ impl Client {
         self.start_requested(request, reuse, key).await
     }
 
-    /// How a run began. It stands near the front, so that one page is enough but for monstrous ones.
-    async fn started(
+    /// How a run began, or is to begin: its input, version and tags.
+    ///
+    /// # Errors
+    /// [`ClientError::MovedOn`] when another run has taken its place meanwhile, [`ClientError::History`] when it cannot be
+    /// read, [`ClientError::Refused`] when the store cannot tell.
+    pub async fn started(
         &self,
         instance: &InstanceId,
-        execution: ExecutionId,
+        record: &Record,
     ) -> Result<ExecutionStartedEvent, ClientError> {
         let unusable = |source: Unusable| ClientError::History { instance: instance.clone(), source };
-        let mut from = Some(0);
+        if record.history_len == 0
+            && let Some(start) = self.start_waiting(instance).await?
+        {
+            let event = start.event.event();
+            let event = event.map_err(|error| unusable(Unusable::Ledger(error.into())))?;
+            let is_its_own = carried(&start.class).is_some_and(|begun| begun.execution == record.execution);
+            let started = start_of(event).filter(|_| is_its_own);
+            return started.ok_or_else(|| ClientError::MovedOn(instance.clone()));
+        }
+        // As little as the store gives: whole batches, and the start is in the first but for rewound runs.
+        let (mut from, mut read) = (Some(0), 0);
         while let Some(next) = from {
-            let slice = self.history_page(instance, Some(execution), next).await?;
+            let slice = self.page_of(instance, Some(record.execution), (next, 1)).await?;
             for stored in &slice.batches {
+                read += stored.batch.count;
                 let events = stored.batch.decode();
                 let events = events.map_err(|error| unusable(Unusable::Ledger(error.into())))?;
                 if let Some(started) = events.into_iter().find_map(start_of) {
@@ -176,7 +204,32 @@ impl Client {
             }
             from = slice.next;
         }
-        Err(unusable(Unusable::NoStart))
+        // Of a run that was replaced nothing is left.
+        let whole = read > 0 && read >= record.history_len;
+        Err(if whole { unusable(Unusable::NoStart) } else { ClientError::MovedOn(instance.clone()) })
+    }
+
+    /// The input of a run, whether it has begun or not. One that was ended by force before it began has none.
+    ///
+    /// # Errors
+    /// As [`Client::started`].
+    pub async fn input(&self, instance: &InstanceId, record: &Record) -> Result<Option<String>, ClientError> {
+        match self.started(instance, record).await {
+            Ok(started) => Ok(started.input),
+            Err(ClientError::History { source: Unusable::NoStart, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a run that has not begun is to begin with.
+    async fn start_waiting(&self, instance: &InstanceId) -> Result<Option<Message>, ClientError> {
+        let mut attempts = 0;
+        loop {
+            match self.hub().read_start(instance).await {
+                Ok(start) => return Ok(start),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
     }
 
     async fn batches(
@@ -210,6 +263,14 @@ impl Client {
 /// For another look after somebody was faster.
 fn unsettled() -> Refused {
     Refused::NotExecuted(dauer_store::Cause::new("the instance changed meanwhile"))
+}
+
+/// The record that a message brings its instance into being with.
+fn carried(class: &Class) -> Option<&Record> {
+    match class {
+        Class::Start(start) | Class::Rewind(start) => Some(&start.record),
+        Class::Control(_) | Class::Ordinary => None,
+    }
 }
 
 fn start_of(event: HistoryEvent) -> Option<ExecutionStartedEvent> {

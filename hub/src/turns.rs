@@ -164,8 +164,11 @@ impl Dispatch {
             }
         };
         let Stalled { kind, reason } = stalled;
-        tracing::error!(instance = %fence.instance, ?kind, %reason, "a turn is stalled; it is tried again");
         let attempts = attempts + 1;
+        // Told ever more rarely: it may go on for months, and is in the record all the time.
+        if attempts.is_power_of_two() {
+            tracing::error!(instance = %fence.instance, ?kind, %reason, attempts, "a turn is stalled; it is tried again");
+        }
         let trouble = Trouble { kind, reason, since: self.session.env.now(), attempts };
         // This host does not ask for what it cannot run until it looks for such again; one that can need not wait.
         let waits_for_others = kind == TroubleKind::UnknownName && self.session.executor.explains().is_some();

@@ -225,7 +225,7 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
                         watch.tell(&instance, record.status, || News::Found(Arc::clone(&record)));
                     }
                     Hint::Elsewhere => wanted = Wanted::All,
-                    Hint::Ready(_) | Hint::SessionEnded(_) => {}
+                    Hint::Ready(_) | Hint::Due(..) | Hint::SessionEnded(_) => {}
                 }
                 heard = heard.wrapping_add(1);
                 if heard.is_multiple_of(LOOK_EVERY) && !watch.is_needed() {

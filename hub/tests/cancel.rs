@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -18,7 +16,7 @@ use dauer_hub::{ActivityDone, HostOptions};
 use dauer_memory::Call;
 use dauer_store::{DropReason, Manage, Reuse};
 
-use support::{Chain, HOUR, Plan, SOON, World, raw, want};
+use crate::support::{Chain, HOUR, Plan, SOON, World, raw, want};
 
 /// What an activity says: that it has begun (in which attempt), or why it was cancelled.
 #[derive(Debug, PartialEq)]
@@ -83,7 +81,7 @@ async fn only_the_task_that_another_session_took_is_told_at_the_next_renewal() {
         assert_eq!(told, (taken.fence.instance, Said::Cancelled(CancelReason::LeaseLost)));
         assert!(world.elapsed() - before <= HALF, "told after {:?}", world.elapsed() - before);
         // The other one is its own again, and goes on.
-        support::pass(3600).await;
+        crate::support::pass(3600).await;
         assert!(ear.next().now_or_never().is_none(), "the wrong one was told");
         while world.dropped(DropReason::NotHeld).await == 0 {
             tokio::task::yield_now().await;
@@ -207,7 +205,7 @@ async fn terminate_reaches_tasks_on_another_host_by_a_hint_or_after_a_renewal() 
         let most = if no_hints { HALF } else { Duration::from_secs(1) };
         assert!(world.elapsed() - before <= most, "told after {:?}", world.elapsed() - before);
         assert_eq!(world.client.get(&two).await.unwrap().unwrap().status, Status::Running);
-        support::pass(3600).await;
+        crate::support::pass(3600).await;
         assert!(ear.next().now_or_never().is_none(), "the other one was told, too");
     }
 }
@@ -227,7 +225,7 @@ async fn the_tasks_of_a_replaced_run_are_told_and_those_of_the_next_are_not() {
         let mut said = [heard(&mut ear).await.1, heard(&mut ear).await.1];
         said.sort_by_key(|said| *said != Said::Began(0));
         assert_eq!(said, [Said::Began(0), Said::Cancelled(CancelReason::Ended)]);
-        support::pass(3600).await;
+        crate::support::pass(3600).await;
         assert!(ear.next().now_or_never().is_none(), "the next run was told, too");
         assert_eq!(world.client.get(&id).await.unwrap().unwrap().status, Status::Running);
     }

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +17,7 @@ use dauer_memory::Call;
 use dauer_proto::failure;
 use dauer_store::{DumpItem, Item, Manage, Release};
 
-use support::{Chain, Plan, World, pass, raw, want};
+use crate::support::{Chain, Plan, World, pass, raw, want};
 
 #[tokio::test(start_paused = true)]
 async fn lease_a04_a_host_that_lost_the_race_asks_again_and_not_too_often() {

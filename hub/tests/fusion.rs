@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Also in what the tests share.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +17,7 @@ use dauer_memory::{Call, Fault};
 use dauer_proto::{EventType, HistoryEvent};
 use dauer_store::{ClaimedTurn, DropReason, Host, HostId, Manage, Tags, Want, Work};
 
-use support::{Chain, World};
+use crate::support::{Chain, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +14,7 @@ use dauer_hub::{HostOptions, TroublePolicy};
 use dauer_memory::{Call, Fault};
 use dauer_store::{DropReason, Host, Item, Manage, Release, SessionId, Tags, Want};
 
-use support::{Chain, Plan, World};
+use crate::support::{Chain, Plan, World};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_to_its_end() {

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use dauer_core::model::Status;
 use dauer_core::send::StartRequest;
 use dauer_hub::{ClientError, HostOptions};
 use dauer_memory::{Call, Fault};
 use dauer_store::{Created, Query, Refused, Reuse};
 
-use support::{Chain, World};
+use crate::support::{Chain, World};
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_whose_answer_is_lost_is_done() {

@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +16,7 @@ use dauer_hub::{HostOptions, retention};
 use dauer_memory::{Call, Fault};
 use dauer_store::{Delivered, Env, Manage};
 
-use support::{Chain, Running, SOON, World};
+use crate::support::{Chain, Running, SOON, World};
 
 const KEEP: Duration = Duration::from_secs(60 * 60);
 

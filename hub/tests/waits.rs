@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,7 +10,7 @@ use dauer_core::model::Status;
 use dauer_hub::HostOptions;
 use dauer_memory::Call;
 
-use support::{Chain, World};
+use crate::support::{Chain, World};
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_looks_only_for_what_it_is_for() {

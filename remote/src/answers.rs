@@ -9,7 +9,7 @@ use dauer_core::InstanceId;
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{self, Assembled, Work};
 use dauer_hub::ActivityDone;
-use dauer_proto::{ActivityResponse, OrchestratorResponse};
+use dauer_proto::{ActionType, ActivityResponse, OrchestratorAction, OrchestratorResponse};
 
 use crate::flight::Event;
 use crate::workers::Workers;
@@ -39,8 +39,13 @@ impl Workers {
     ) -> Option<(String, Result<Assembled, Stalled>)> {
         let mut state = self.state();
         let token = state.tokens.resolve(&response.completion_token, &Work::Turn(instance))?;
-        let assembly = &mut state.tokens.get_mut(&token)?.assembly;
-        let assembled = assembly.add(response, &self.options().limits);
+        let stream = state.tokens.get_mut(&token)?.stream;
+        let names_tokens = state.names_tokens(stream);
+        let dispatched = state.tokens.get_mut(&token)?;
+        if !names_tokens && is_behind(&response, dispatched.last_action) {
+            return None;
+        }
+        let assembled = dispatched.assembly.add(response, &self.options().limits);
         Some((token, assembled))
     }
 
@@ -84,4 +89,13 @@ impl Workers {
     fn drop_answer(&self) {
         self.count(&self.counts.stale);
     }
+}
+
+/// Whether an answer without a token asks for what the run has asked for before: then it is to an earlier turn. Workers that
+/// send no token number their actions on and on.
+fn is_behind(response: &OrchestratorResponse, last_action: i32) -> bool {
+    let asks = |action: &&OrchestratorAction| {
+        !matches!(action.orchestrator_action_type, Some(ActionType::CompleteOrchestration(_)))
+    };
+    response.actions.iter().filter(asks).any(|action| action.id <= last_action)
 }

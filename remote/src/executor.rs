@@ -12,7 +12,8 @@ use dauer_hub::{
     ActivityDone, ActivityEnd, ActivityWork, Capacity, Executor, Past, TurnDone, TurnWork, Unfinished,
 };
 use dauer_proto::{
-    OrchestrationStatus, OrchestratorRequest, TaskFailureDetails, WorkItem, WorkItemRequest, action, failure,
+    ActionType, EventType, HistoryEvent, OrchestrationStatus, OrchestratorRequest, TaskFailureDetails,
+    WorkItem, WorkItemRequest, action, failure,
 };
 
 use crate::flight::{End, Flight, Load};
@@ -53,9 +54,10 @@ impl Executor for Workers {
         let whole = request.encoded_len() + ITEM_OVERHEAD_BYTES;
         let size = Size { whole, bare: whole.saturating_sub(past_bytes) };
         let item = |streamed: bool| turn_item(&request, streamed);
-        let load = Load { work: Work::Turn(instance), queue: &record.queue, size, item: &item };
+        let last_action = last_action(&request.past_events);
+        let load = Load { work: Work::Turn(instance), queue: &record.queue, size, last_action, item: &item };
         let (answer, receipt) = match Flight::new(self).fly(&load).await {
-            End::Turn(answer, receipt) => (answer?, Some(receipt)),
+            End::Turn(answer, receipt) => (without_entities(answer?), Some(receipt)),
             End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None),
             End::Abandoned => return Err(abandoned().into()),
             End::Nobody | End::Activity(..) => {
@@ -83,6 +85,7 @@ impl Executor for Workers {
             work: Work::Task(task.instance.clone(), task.event_id),
             queue: &task.queue,
             size: Size { whole: bytes, bare: bytes },
+            last_action: NO_ACTION_ID,
             item: &item,
         };
         match Flight::new(self).fly(&load).await {
@@ -115,11 +118,37 @@ fn turn_item(request: &OrchestratorRequest, streamed: bool) -> WorkItem {
     WorkItem { request: Some(WorkItemRequest::OrchestratorRequest(request)), ..WorkItem::default() }
 }
 
+/// The highest id of an action that a history has.
+fn last_action(past: &[HistoryEvent]) -> i32 {
+    let actions = past.iter().filter(|event| {
+        matches!(
+            event.event_type,
+            Some(
+                EventType::TaskScheduled(_)
+                    | EventType::TimerCreated(_)
+                    | EventType::SubOrchestrationInstanceCreated(_)
+                    | EventType::EventSent(_)
+            )
+        )
+    });
+    actions.map(|event| event.event_id).max().unwrap_or(NO_ACTION_ID)
+}
+
 /// A run that cannot go on in any worker that is there. Trying again would change nothing, and whoever waits for it learns
 /// why.
 fn fail(details: TaskFailureDetails) -> Answer {
     let failed = action::complete(NO_ACTION_ID, OrchestrationStatus::Failed, None, Some(details));
     Answer { actions: vec![failed], ..Answer::default() }
+}
+
+/// Until there are entities, whoever calls one would wait for ever.
+fn without_entities(answer: Answer) -> Answer {
+    let kinds = answer.actions.iter().map(|action| &action.orchestrator_action_type);
+    if kinds.flatten().any(|kind| matches!(kind, ActionType::SendEntityMessage(_))) {
+        let text = "this version of dauer has no entities yet; orchestrations and activities are all there";
+        return fail(failure::failure("EntitiesNotSupported", text).non_retriable());
+    }
+    answer
 }
 
 fn too_large(what: &str, bytes: usize, max: usize) -> TaskFailureDetails {

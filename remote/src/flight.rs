@@ -28,8 +28,8 @@ pub(crate) enum Event {
     HistoryWanted,
     /// The worker on that stream does not want it.
     Abandoned(StreamId),
-    /// That stream is gone.
-    Lost(StreamId),
+    /// That stream is gone. Its worker may still answer over another, perhaps without the token.
+    Lost { stream: StreamId, names_tokens: bool },
 }
 
 /// How a flight ends.
@@ -48,6 +48,8 @@ pub(crate) struct Load<'l> {
     pub(crate) work: Work,
     pub(crate) queue: &'l QueueKey,
     pub(crate) size: Size,
+    /// The highest id of an action that the run has asked for before; none has a lower one than this.
+    pub(crate) last_action: i32,
     /// Makes the item, with the history or without.
     pub(crate) item: &'l (dyn Fn(bool) -> WorkItem + Send + Sync),
 }
@@ -79,6 +81,8 @@ pub(crate) struct Flight<'w> {
     asked: BTreeSet<StreamId>,
     /// A worker that had it was lost at this time, and may still answer.
     lost_at: Option<Timestamp>,
+    /// How many workers were lost with it.
+    losses: u32,
     /// The worker could not fetch the history.
     whole: bool,
 }
@@ -103,6 +107,7 @@ impl<'w> Flight<'w> {
             current: None,
             asked: BTreeSet::new(),
             lost_at: None,
+            losses: 0,
             whole: false,
         }
     }
@@ -141,9 +146,15 @@ impl<'w> Flight<'w> {
                 Place::TooLarge(max) => return Launch::TooLarge(max),
                 Place::Nobody(room) => return Launch::Nobody(room),
             };
-        let dispatched =
-            Dispatched { stream, side: load.side(), tell: self.tell.clone(), assembly: Assembly::default() };
-        let token = state.send(load.work.clone(), dispatched, (load.item)(streamed));
+        let dispatched = Dispatched {
+            stream,
+            side: load.side(),
+            tell: self.tell.clone(),
+            assembly: Assembly::default(),
+            last_action: load.last_action,
+        };
+        let bytes = if streamed { load.size.bare } else { load.size.whole };
+        let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
         self.tokens.push(token);
         self.asked.insert(stream);
         self.current = Some(stream);
@@ -190,13 +201,22 @@ impl<'w> Flight<'w> {
                 (self.whole, self.current) = (true, None);
                 None
             }
-            Event::Lost(stream) if self.current == Some(stream) => {
+            Event::Lost { stream, names_tokens } if self.current == Some(stream) => {
                 self.current = None;
                 self.lost_at = Some(self.workers.env().now());
-                self.late(load).await
+                self.losses += 1;
+                if self.losses > 1 {
+                    let (work, losses) = (&load.work, self.losses);
+                    tracing::warn!(
+                        ?work,
+                        losses,
+                        "worker after worker was lost with this; it goes to another"
+                    );
+                }
+                self.late(load, names_tokens).await
             }
             // Of a worker that was asked before another one.
-            Event::Abandoned(_) | Event::Lost(_) => None,
+            Event::Abandoned(_) | Event::Lost { .. } => None,
         }
     }
 
@@ -208,14 +228,18 @@ impl<'w> Flight<'w> {
     }
 
     /// An activity whose worker was lost is left alone for a while: the worker may only have lost its connection, and
-    /// answer over another. A turn goes on at once.
-    async fn late(&mut self, load: &Load<'_>) -> Option<End> {
-        if load.side() == Side::Turn {
+    /// answer over another. A turn goes on at once, unless the worker names no tokens: its answer could come when another
+    /// worker's has been carried out, and would be taken for that to the next turn.
+    async fn late(&mut self, load: &Load<'_>, names_tokens: bool) -> Option<End> {
+        if load.side() == Side::Turn && names_tokens {
             return None;
         }
-        while let Some(until) = self.grace_ends(load.side()) {
-            if let Wake::Event(Event::Activity(done, receipt)) = self.wait(Some(until), None).await {
-                return Some(End::Activity(done, receipt));
+        let until = self.lost_at?.after(self.workers.options().activity_return_after);
+        while self.workers.env().now() < until {
+            match self.wait(Some(until), None).await {
+                Wake::Event(Event::Activity(done, receipt)) => return Some(End::Activity(done, receipt)),
+                Wake::Event(Event::Turn(answer, receipt)) => return Some(End::Turn(answer, receipt)),
+                Wake::Event(_) | Wake::Room | Wake::Time => {}
             }
         }
         None

@@ -8,13 +8,14 @@
 //! - `flight` is the way of one item: to a worker, to another one when the first is gone, and back with an answer;
 //! - `executor` makes items of turns and activities, and answers of what comes back;
 //! - `answers` takes the workers' calls;
-//! - `stream` is what one worker sees.
+//! - `stream` is what one worker sees, `line` what is on its way there.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through `Env`.
 
 mod answers;
 mod executor;
 mod flight;
+mod line;
 mod options;
 mod state;
 mod stream;

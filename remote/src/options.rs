@@ -23,6 +23,9 @@ pub struct Options {
     /// From how many bytes of history on a worker that can fetches it as a stream, instead of getting it with the work
     /// item (behaviour 10).
     pub history_streamed_from: usize,
+    /// A worker is sent nothing more while so many bytes wait on its stream to be read: what it does not read stays in our
+    /// memory. Two of the largest items that most workers can read; one item may be larger.
+    pub unread_bytes_max: usize,
     /// The limits of one turn, for answers that come in parts.
     pub limits: TurnLimits,
 }
@@ -36,6 +39,7 @@ impl Default for Options {
             abandon_delay: Duration::from_secs(1),
             ping_every: Duration::from_secs(30),
             history_streamed_from: 1024 * 1024,
+            unread_bytes_max: 2 * Worker::ITEM_BYTES_MAX,
             limits: TurnLimits::default(),
         }
     }
@@ -50,6 +54,11 @@ pub struct Worker {
     pub turns_max: usize,
     /// Activities that it has in its hands at most; zero is none.
     pub activities_max: usize,
+    /// Turns and activities that it has in its hands at most, together.
+    pub items_max: usize,
+    /// Whether its answers name the token of what they answer. Go's name only the instance and the number of the task
+    /// (behaviour 21).
+    pub names_tokens: bool,
     /// Whether it can fetch a history as a stream.
     pub streams_history: bool,
     /// The largest work item that it can read, in bytes.
@@ -71,6 +80,8 @@ impl Default for Worker {
             queues: Queues::default(),
             turns_max: Self::UNSPECIFIED_MAX,
             activities_max: Self::UNSPECIFIED_MAX,
+            items_max: usize::MAX,
+            names_tokens: true,
             streams_history: false,
             item_bytes_max: Self::ITEM_BYTES_MAX,
         }

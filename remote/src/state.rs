@@ -8,9 +8,10 @@ use futures::channel::oneshot;
 use dauer_core::model::{Filter, QueueKey, Queues, VersionRule};
 use dauer_core::workitem::{Assembly, Tokens, Work};
 use dauer_hub::Capacity;
-use dauer_proto::WorkItem;
+use dauer_proto::{WorkItem, WorkItemRequest};
 
 use crate::flight::Event;
+use crate::line::LineIn;
 use crate::options::Worker;
 
 /// Which kind of work an item is.
@@ -28,7 +29,7 @@ struct Connected {
     worker: Worker,
     turns: usize,
     activities: usize,
-    items: UnboundedSender<WorkItem>,
+    line: LineIn,
 }
 
 impl Connected {
@@ -48,13 +49,18 @@ impl Connected {
 
     fn most(&self, side: Side) -> usize {
         match side {
-            Side::Turn => self.worker.turns_max,
-            Side::Activity => self.worker.activities_max,
+            Side::Turn => self.worker.turns_max.min(self.worker.items_max),
+            Side::Activity => self.worker.activities_max.min(self.worker.items_max),
         }
     }
 
+    /// All that it has in its hands.
+    fn load(&self) -> usize {
+        self.turns + self.activities
+    }
+
     fn has_room(&self, side: Side) -> bool {
-        self.held(side) < self.most(side)
+        self.held(side) < self.most(side) && self.load() < self.worker.items_max && self.line.has_room()
     }
 }
 
@@ -66,6 +72,8 @@ pub(crate) struct Dispatched {
     pub(crate) tell: UnboundedSender<Event>,
     /// What of the answer has come.
     pub(crate) assembly: Assembly,
+    /// The highest id of an action that the run has asked for before.
+    pub(crate) last_action: i32,
 }
 
 /// An item as large as it is with and without its history.
@@ -91,6 +99,8 @@ pub(crate) enum Place {
 
 pub(crate) struct State {
     pub(crate) tokens: Tokens<Dispatched>,
+    /// The last number that an activity was given for a worker that names no token.
+    numbers: i32,
     streams: BTreeMap<StreamId, Connected>,
     connected: StreamId,
     waiting: Vec<oneshot::Sender<()>>,
@@ -102,6 +112,8 @@ impl State {
     pub(crate) fn new(seed: u128) -> Self {
         Self {
             tokens: Tokens::new(seed),
+            // Not where the last process began: what was given out by that one may still be answered.
+            numbers: (seed as u32 >> 1) as i32,
             streams: BTreeMap::new(),
             connected: 0,
             waiting: Vec::new(),
@@ -110,10 +122,10 @@ impl State {
         }
     }
 
-    pub(crate) fn connect(&mut self, worker: Worker, items: UnboundedSender<WorkItem>) -> StreamId {
+    pub(crate) fn connect(&mut self, worker: Worker, line: LineIn) -> StreamId {
         self.connected += 1;
         if !self.closed {
-            let connected = Connected { worker, turns: 0, activities: 0, items };
+            let connected = Connected { worker, turns: 0, activities: 0, line };
             self.streams.insert(self.connected, connected);
             self.tell_of_room();
         }
@@ -122,12 +134,11 @@ impl State {
 
     /// A stream is gone: so is what was on its way to it, and the flights of its items are told.
     pub(crate) fn disconnect(&mut self, stream: StreamId) {
-        if self.streams.remove(&stream).is_none() {
-            return;
-        }
+        let Some(gone) = self.streams.remove(&stream) else { return };
+        let names_tokens = gone.worker.names_tokens;
         for dispatched in self.tokens.all().filter(|dispatched| dispatched.stream == stream) {
             // A flight that has ended does not care.
-            let _ = dispatched.tell.unbounded_send(Event::Lost(stream));
+            let _ = dispatched.tell.unbounded_send(Event::Lost { stream, names_tokens });
         }
     }
 
@@ -174,7 +185,7 @@ impl State {
             return Place::TooLarge(most);
         }
         let free = fitting.into_iter().filter(|(_, connected, _)| connected.has_room(side));
-        match free.min_by_key(|(id, connected, _)| (asked.contains(id), connected.held(side), *id)) {
+        match free.min_by_key(|(id, connected, _)| (asked.contains(id), connected.load(), *id)) {
             Some((id, _, false)) => Place::Whole(id),
             Some((id, _, true)) => Place::Streamed(id),
             None => Place::Busy(self.wait_for_room()),
@@ -197,15 +208,38 @@ impl State {
     }
 
     /// Hands an item to a stream that [`State::place`] has just named; gives its token.
-    pub(crate) fn send(&mut self, work: Work, dispatched: Dispatched, item: WorkItem) -> String {
+    pub(crate) fn send(
+        &mut self,
+        work: Work,
+        dispatched: Dispatched,
+        (item, bytes): (WorkItem, usize),
+    ) -> String {
         let Dispatched { stream, side, .. } = dispatched;
+        let (work, item) = if self.names_tokens(stream) { (work, item) } else { self.numbered(work, item) };
         let token = self.tokens.issue(work, dispatched);
         if let Some(connected) = self.streams.get_mut(&stream) {
-            // A stream that nobody reads any more is about to be disconnected, which tells the flight.
-            let _ = connected.items.unbounded_send(WorkItem { completion_token: token.clone(), ..item });
+            connected.line.send(WorkItem { completion_token: token.clone(), ..item }, bytes);
             *connected.held_mut(side) += 1;
         }
         token
+    }
+
+    /// Whether the worker on that stream names the tokens of what it answers.
+    pub(crate) fn names_tokens(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_none_or(|connected| connected.worker.names_tokens)
+    }
+
+    /// Gives an activity a number of its own: the one it has comes again in the next run of its instance, and the worker's
+    /// answer has nothing else to tell the two apart. The worker gives the number back and does nothing else with it.
+    fn numbered(&mut self, work: Work, mut item: WorkItem) -> (Work, WorkItem) {
+        let (Work::Task(instance, _), Some(WorkItemRequest::ActivityRequest(request))) =
+            (&work, &mut item.request)
+        else {
+            return (work, item);
+        };
+        self.numbers = self.numbers.checked_add(1).unwrap_or_default();
+        request.task_id = self.numbers;
+        (Work::Task(instance.clone(), self.numbers), item)
     }
 
     /// Takes an item off the table, and off the hands of its worker.
@@ -213,7 +247,7 @@ impl State {
         let dispatched = self.tokens.take(token)?;
         let Dispatched { stream, side, .. } = dispatched;
         if let Some(connected) = self.streams.get_mut(&stream) {
-            let was_full = !connected.has_room(side);
+            let was_full = !connected.has_room(Side::Turn) || !connected.has_room(Side::Activity);
             let held = connected.held_mut(side);
             *held = held.saturating_sub(1);
             if was_full {
@@ -223,7 +257,8 @@ impl State {
         Some(dispatched)
     }
 
-    fn tell_of_room(&mut self) {
+    /// Wakes whoever waits for room: somebody has some again.
+    pub(crate) fn tell_of_room(&mut self) {
         for waiting in self.waiting.drain(..) {
             // One that has found another way does not wait any more.
             let _ = waiting.send(());

@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::channel::mpsc::UnboundedReceiver;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::Stream;
-use futures::{FutureExt, StreamExt};
 
 use dauer_proto::wire::HealthPing;
 use dauer_proto::{WorkItem, WorkItemRequest};
 
+use crate::line::LineOut;
 use crate::state::StreamId;
 use crate::workers::Workers;
 
@@ -20,12 +20,12 @@ use crate::workers::Workers;
 pub struct WorkerStream {
     workers: Arc<Workers>,
     id: StreamId,
-    items: UnboundedReceiver<WorkItem>,
+    items: LineOut,
     ping: BoxFuture<'static, ()>,
 }
 
 impl WorkerStream {
-    pub(crate) fn new(workers: Arc<Workers>, id: StreamId, items: UnboundedReceiver<WorkItem>) -> Self {
+    pub(crate) fn new(workers: Arc<Workers>, id: StreamId, items: LineOut) -> Self {
         let ping = next_ping(&workers);
         Self { workers, id, items, ping }
     }
@@ -41,8 +41,12 @@ impl Stream for WorkerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WorkItem>> {
         // Whatever arrives shows that the stream lives, but a timer that is set anew with each item costs more than a ping.
-        if let Poll::Ready(item) = self.items.poll_next_unpin(context) {
-            return Poll::Ready(item);
+        if let Poll::Ready(sent) = self.items.poll(context) {
+            let Some((item, has_room_again)) = sent else { return Poll::Ready(None) };
+            if has_room_again {
+                self.workers.state().tell_of_room();
+            }
+            return Poll::Ready(Some(item));
         }
         if self.ping.poll_unpin(context).is_pending() {
             return Poll::Pending;

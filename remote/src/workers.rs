@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::channel::mpsc::unbounded;
-
 use dauer_store::Env;
 
+use crate::line::line;
 use crate::options::{Options, Worker};
 use crate::state::{Side, State};
 use crate::stream::WorkerStream;
@@ -61,8 +60,8 @@ impl Workers {
     /// leaves; what it has in its hands then goes to others, unless its answers come all the same.
     #[must_use]
     pub fn connect(self: &Arc<Self>, worker: Worker) -> WorkerStream {
-        let (send, items) = unbounded();
-        let id = self.state().connect(worker, send);
+        let (line, items) = line(self.options.unread_bytes_max);
+        let id = self.state().connect(worker, line);
         WorkerStream::new(Arc::clone(self), id, items)
     }
 

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Stage, activity, answer, complete, id, next, no_item, schedule, turn};
 use dauer_core::model::{Filter, Kind, Payload, Queues, Status, VersionRule};
 use dauer_proto::{ActivityResponse, OrchestratorResponse, WorkItemRequest, event};
 use dauer_remote::{Options, Worker};
-use support::{Stage, activity, answer, complete, id, next, no_item, schedule, turn};
 
 #[tokio::test]
 async fn turns_and_activities_go_out_and_their_answers_end_the_run() {
@@ -137,7 +135,7 @@ async fn an_activity_of_a_lost_stream_is_left_alone_for_a_while() {
             stage.workers.complete_activity(result(old, "late")).await;
         }
         let (_, request) = turn(next(&mut second).await);
-        let answered = request.new_events.iter().filter_map(support::result_of).collect::<Vec<_>>();
+        let answered = request.new_events.iter().filter_map(crate::support::result_of).collect::<Vec<_>>();
         assert_eq!(answered, [expected], "one of them counts");
         stage.stop().await;
     }
@@ -209,6 +207,29 @@ async fn what_only_a_busy_worker_can_do_waits_for_it() {
     stage.workers.complete_turn(answer(&first, &request.instance_id, vec![complete(1, "1")])).await;
     let (_, other) = turn(next(&mut narrow).await);
     assert_ne!(other.instance_id, request.instance_id);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_read_is_sent_no_more() {
+    let stage = Stage::new(Options { unread_bytes_max: 5_000, ..Options::default() });
+    let large = "x".repeat(3_000);
+    for name in ["a", "b", "c"] {
+        stage.start(name, "checkout", Some(&large)).await;
+    }
+    let mut slow = stage.workers.connect(Worker::default());
+    let refunds = Filter::Names([("refund".into(), VersionRule::Any)].into());
+    let queues = Queues { orchestrations: refunds, ..Queues::default() };
+    let mut others = stage.workers.connect(Worker { queues, ..Worker::default() });
+    no_item(&mut others).await;
+    assert_eq!(stage.workers.figures().turns_held, 2, "the second is the one beyond the limit");
+    // As soon as it reads it is sent the rest.
+    let mut seen: Vec<_> = Vec::new();
+    for _ in 0..3 {
+        seen.push(turn(next(&mut slow).await).1.instance_id);
+    }
+    seen.sort();
+    assert_eq!(seen, ["a", "b", "c"]);
     stage.stop().await;
 }
 
@@ -295,7 +316,7 @@ async fn what_no_worker_can_read_fails_with_the_reason() {
     let (token, _) = turn(next(&mut stream).await);
     stage.workers.complete_turn(answer(&token, "small", vec![schedule(1, "pay", &"x".repeat(3_000))])).await;
     let (_, request) = turn(next(&mut stream).await);
-    let failed = request.new_events.iter().find_map(support::failure_of).unwrap();
+    let failed = request.new_events.iter().find_map(crate::support::failure_of).unwrap();
     assert_eq!((failed.error_type.as_str(), failed.is_non_retriable), ("WorkItemTooLarge", true));
     stage.stop().await;
 }
@@ -378,13 +399,13 @@ async fn an_idle_stream_is_pinged_and_a_closed_one_ends() {
     let mut stream = stage.workers.connect(Worker::default());
     for _ in 0..3 {
         assert!(matches!(
-            support::any(&mut stream).await.unwrap().request,
+            crate::support::any(&mut stream).await.unwrap().request,
             Some(WorkItemRequest::HealthPing(_))
         ));
     }
     stage.workers.close();
-    while support::any(&mut stream).await.is_some() {}
+    while crate::support::any(&mut stream).await.is_some() {}
     let mut late = stage.workers.connect(Worker::default());
-    assert!(support::any(&mut late).await.is_none(), "nobody connects any more");
+    assert!(crate::support::any(&mut late).await.is_none(), "nobody connects any more");
     stage.stop().await;
 }

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use dauer_proto::{ActionType, ExecutionStartedEvent, TaskFailureDetails, event, 
 use dauer_replay::{Activity, CallError, Error, Live, Orchestration, OrchestrationContext, Program, Result};
 use futures::future::FusedFuture;
 
-use support::{EXECUTION, INSTANCE, Server, activities, first, registry};
+use crate::support::{EXECUTION, INSTANCE, Server, activities, first, registry};
 
 const PRICE: Activity<u32, u32> = Activity::new("price");
 const SHIP: Activity<u32, u32> = Activity::new("ship");
@@ -235,7 +233,7 @@ fn every_durable_future_says_when_it_is_done() {
     for id in [1, 0, 2, 3] {
         server.complete(id);
     }
-    server.deliver(vec![support::raised("go", &9)]);
+    server.deliver(vec![crate::support::raised("go", &9)]);
     assert_eq!(server.output::<u32>(), 9);
 }
 
@@ -346,14 +344,14 @@ fn replaying_ends_with_the_first_new_event() {
     let take = || std::mem::take(&mut *seen.lock().unwrap());
     let (mut live, answer) = Live::start_program(&program, &[], &first("shop", &1)).unwrap();
     let mut past = first("shop", &1);
-    past.push(support::recorded(0, &answer.actions[0]));
+    past.push(crate::support::recorded(0, &answer.actions[0]));
     let done = [event::orchestrator_started(2), event::task_completed(0, 0, Some("1".into()))];
     let answer = live.turn(&done).unwrap();
     assert_eq!(take(), [false, false]);
     Live::start_program(&program, &past, &done).unwrap();
     assert_eq!(take(), [true, false]);
     past.extend(done);
-    past.push(support::recorded(0, &answer.actions[0]));
+    past.push(crate::support::recorded(0, &answer.actions[0]));
     Live::start_program(&program, &past, &[]).unwrap();
     assert_eq!(take(), [true, true]);
 }

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
 use dauer_core::InstanceId;
@@ -17,7 +15,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{FutureExt, select_biased};
 use proptest::prelude::*;
 
-use support::{Dice, Server, raised, results};
+use crate::support::{Dice, Server, raised, results};
 
 const PRICE: Activity<u32, u32> = Activity::new("price");
 const NOTE: Event<String> = Event::new("note");

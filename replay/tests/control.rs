@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::ops::ControlFlow;
 
 use dauer_proto::{ActionType, HistoryEvent, OrchestrationStatus, event};
@@ -12,7 +10,7 @@ use dauer_replay::{
     TurnError,
 };
 
-use support::{Server, activities, end_of, first, raised, registry, started};
+use crate::support::{Server, activities, end_of, first, raised, registry, started};
 
 const PRICE: Activity<u32, u32> = Activity::new("price");
 const SHIP: Activity<u32, u32> = Activity::new("ship");

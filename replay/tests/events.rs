@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::task::Poll;
 
@@ -13,7 +11,7 @@ use futures::future::{Either, join, join_all, select};
 use futures::{FutureExt, select_biased};
 use proptest::prelude::*;
 
-use support::{Server, raised};
+use crate::support::{Server, raised};
 
 const GO: Event<u32> = Event::new("Go");
 const STOP: Event<()> = Event::new("stop");

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::future::pending;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -14,7 +12,7 @@ use dauer_proto::event;
 use dauer_replay::{Activity, Event, Live, Orchestration, OrchestrationContext, Program, Result, TurnError};
 use futures::FutureExt;
 
-use support::{Server, assert_place, first, first_error, raised, registry, started};
+use crate::support::{Server, assert_place, first, first_error, raised, registry, started};
 
 const PRICE: Activity<u32, u32> = Activity::new("price");
 const GO: Event<u32> = Event::new("go");
@@ -308,7 +306,7 @@ fn a_live_orchestration_moves_between_threads() {
         let turn = move || live.turn(&[event::task_completed(0, 0, Some("4".into()))]);
         scope.spawn(turn).join().unwrap()
     });
-    let end = support::end_of(&answer.unwrap().actions[0]).unwrap().result.clone();
+    let end = crate::support::end_of(&answer.unwrap().actions[0]).unwrap().result.clone();
     assert_eq!(end.as_deref(), Some("4"));
 }
 

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
 use dauer_core::InstanceId;
@@ -13,7 +11,7 @@ use dauer_replay::{
     UnknownOrchestration,
 };
 
-use support::{Server, activities, assert_place, first, first_error, raised, registry, started};
+use crate::support::{Server, activities, assert_place, first, first_error, raised, registry, started};
 
 const PRICE: Activity<u32, u32> = Activity::new("price");
 const SHIP: Activity<u32, u32> = Activity::new("ship");
@@ -192,7 +190,7 @@ fn what_a_rewind_took_out_is_asked_for_again() {
     assert_eq!(activities(&answer), [(1, "ship".into())]);
     let done = |id| event::task_completed(0, id, Some("1".into()));
     let answer = live.turn(&[done(1), done(0)]).unwrap();
-    assert_eq!(support::end_of(&answer.actions[0]).unwrap().result.as_deref(), Some("3"));
+    assert_eq!(crate::support::end_of(&answer.actions[0]).unwrap().result.as_deref(), Some("3"));
 }
 
 #[test]
@@ -256,7 +254,7 @@ fn a_history_without_a_start_is_reported() {
     let shop = registry(SHOP, price);
     let reason = |past: &[HistoryEvent]| Live::start(&shop, past, &[]).unwrap_err().to_string();
     assert!(reason(&[]).contains("there is no ExecutionStarted"));
-    let nameless = event::execution_started(0, event::start("shop", "", support::EXECUTION));
+    let nameless = event::execution_started(0, event::start("shop", "", crate::support::EXECUTION));
     assert!(reason(&[nameless]).contains("instance id is empty"));
     let odd = event::execution_started(0, event::start("shop", "order-1", "E"));
     assert!(reason(&[odd]).contains("32 lower-case hexadecimal digits"));

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -67,7 +65,7 @@ fn turn(events: Vec<HistoryEvent>) -> Vec<HistoryEvent> {
 fn an_orchestration_reads_and_writes_through_the_codec() {
     let mut registry = Registry::new().with_payloads(payloads());
     registry.orchestration(SHOP, shop).unwrap();
-    let start = event::start("shop", support::INSTANCE, support::EXECUTION);
+    let start = event::start("shop", crate::support::INSTANCE, crate::support::EXECUTION);
     let start = ExecutionStartedEvent { input: Some("~7".into()), ..start };
     let new = turn(vec![event::execution_started(0, start)]);
     let (mut live, answer) = Live::start(&registry, &[], &new).unwrap();
@@ -92,7 +90,7 @@ fn an_orchestration_reads_and_writes_through_the_codec() {
 fn request() -> ActivityRequest {
     let caller = OrchestrationInstance {
         instance_id: "order-1".into(),
-        execution_id: Some(support::EXECUTION.into()),
+        execution_id: Some(crate::support::EXECUTION.into()),
     };
     ActivityRequest { name: "price".into(), orchestration_instance: Some(caller), ..Default::default() }
 }

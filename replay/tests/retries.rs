@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
 use dauer_core::InstanceId;
@@ -14,7 +12,7 @@ use dauer_replay::{
 };
 use futures::future::FusedFuture;
 
-use support::{Server, raised};
+use crate::support::{Server, raised};
 
 const PRICE: Activity<u32, u32> = Activity::new("price");
 const CHILD: Orchestration<u32, u32> = Orchestration::new("child");
@@ -24,7 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What an answer asks for, in short: `#1 price[4] {a=b}`, `#2 timer @9000`, `#3 child[4] id`.
 fn asked(answer: &Answer) -> Vec<String> {
-    answer.actions.iter().filter(|action| support::end_of(action).is_none()).map(shown).collect()
+    answer.actions.iter().filter(|action| crate::support::end_of(action).is_none()).map(shown).collect()
 }
 
 fn shown(action: &OrchestratorAction) -> String {

@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +16,7 @@ use dauer_store::{Delivered, DropReason, DumpItem, HubName, ManualClock, Queues,
 use futures::future::{Either, select};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 const GO: Event<u32> = Event::new("go");
 const COPY: Activity<u32, u32> = Activity::new("copy");

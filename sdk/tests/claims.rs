@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::time::Duration;
 
 use dauer::{HostId, HostOptions};
 use dauer_store::DumpItem;
 
-use support::{Running, SOON};
+use crate::support::{Running, SOON};
 
 /// The hosts that have a session now, as soon as there are so many.
 async fn hosts(running: &Running, count: usize) -> Vec<String> {

@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use dauer::{
     OrchestrationContext, PayloadCodec, PayloadError, Result, Status, TroubleKind, TroublePolicy,
 };
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 /// What must never be seen in the store, in a trouble or in a failure.
 const SECRET: &str = "hunter2-and-a-half";

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +19,7 @@ use futures::select_biased;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 const DOUBLE: Activity<u32, u32> = Activity::new("double");
 const NUMBER: Event<u32> = Event::new("number");

@@ -1,8 +1,6 @@
 //! Whole programs on the memory store, through the public API: worker, client, real time and real concurrency.
 //! Every wait is for a condition, with a deadline.
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +12,7 @@ use dauer::{
 use futures::future::{join_all, try_join_all};
 use futures::select_biased;
 
-use support::{Running, SOON};
+use crate::support::{Running, SOON};
 
 const DOUBLE: Activity<u32, u32> = Activity::new("double");
 const BROKEN: Activity<u32, u32> = Activity::new("broken");

@@ -5,12 +5,10 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::Folder;
+use crate::support::Folder;
 
 /// The program and what it must print.
 const EXAMPLES: &[(&str, &[&str])] = &[

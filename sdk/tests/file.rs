@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use dauer::{Activity, ActivityContext, Event, Orchestration, OrchestrationContext, Result, Status};
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 const GO: Event<u32> = Event::new("go");
 const STEP: Activity<u32, u32> = Activity::new("step");

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,7 +12,7 @@ use dauer::{
     OrchestrationContext, RawClientError, Result, RetryPolicy, Status, WorkerBuilder,
 };
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 const PAY: Activity<u32, u32> = Activity::new("pay");
 const SHIP: Activity<u32, u32> = Activity::new("ship");

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::time::Duration;
 
 use dauer::{
@@ -14,7 +12,7 @@ use dauer::{
 use futures::TryStreamExt;
 use futures::future::join_all;
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 const DONE: Orchestration<u32, u32> = Orchestration::new("done");
 const BROKEN: Orchestration<u32, u32> = Orchestration::new("broken");

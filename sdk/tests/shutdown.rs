@@ -1,4 +1,4 @@
-//! How a process with a worker ends: real processes, real signals.
+//! How a process with a worker ends: real processes, real signals. Alone in its programme, which it starts again.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // Also in what the tests share.

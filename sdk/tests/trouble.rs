@@ -1,7 +1,5 @@
 //! Turns that cannot run: visible with their reason, tried again, never lost.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +11,7 @@ use dauer::{
 
 use tokio::sync::Notify;
 
-use support::{Running, SOON};
+use crate::support::{Running, SOON};
 
 const GO: Event<u32> = Event::new("go");
 const STEP: Activity<u32, u32> = Activity::new("step");

@@ -2,8 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // Also in what the tests share.
 
-mod support;
-
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use dauer::{
     WorkerBuilder,
 };
 
-use support::{Folder, Running, SOON};
+use crate::support::{Folder, Running, SOON};
 
 const CODE: Orchestration<u32, String> = Orchestration::new("code");
 const PARENT: Orchestration<u32, String> = Orchestration::new("parent");

@@ -81,6 +81,11 @@ impl Hub {
         }
     }
 
+    /// Whether no worker has come yet.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(*self.host(), HostState::Idle)
+    }
+
     /// Whether a host claims work here.
     pub(crate) fn has_host(&self) -> bool {
         matches!(*self.host(), HostState::Running(_))

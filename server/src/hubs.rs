@@ -12,15 +12,14 @@ use dauer_core::HubName;
 use futures::future::join_all;
 
 use crate::hub::Hub;
+use crate::options::Limits;
 use crate::status;
-
-/// Hubs that are in use at once: callers choose names freely, and each takes memory and perhaps a session.
-const HUBS_MAX: usize = 1_000;
 
 /// All hubs of the server that are in use.
 pub(crate) struct Hubs {
     store: watch::Receiver<Option<Store>>,
     opening_wait: Duration,
+    most: usize,
     host: HostOptions,
     workers: dauer_remote::Options,
     slots: Mutex<Slots>,
@@ -40,15 +39,43 @@ enum Slot {
     Deleting,
 }
 
+impl Slots {
+    /// Whether one more can be used. Callers choose names freely: those that nobody uses any more make room.
+    fn has_room(&mut self, most: usize) -> bool {
+        if self.hubs.len() >= most {
+            self.hubs.retain(|_, slot| !slot.is_idle());
+        }
+        self.hubs.len() < most
+    }
+}
+
+impl Slot {
+    /// Whether nobody has it in hands, and nobody will before it is asked for again: calls and streams hold their hub.
+    fn is_idle(&self) -> bool {
+        match self {
+            Self::Used(hub) => Arc::strong_count(hub) == 1 && hub.is_idle(),
+            Self::Deleting => false,
+        }
+    }
+}
+
 impl Hubs {
     /// None yet. The store may come later.
     pub(crate) fn new(
         store: watch::Receiver<Option<Store>>,
-        opening_wait: Duration,
+        limits: &Limits,
         host: HostOptions,
         workers: dauer_remote::Options,
     ) -> Self {
-        Self { store, opening_wait, host, workers, slots: Mutex::default(), failures: Arc::default() }
+        Self {
+            store,
+            opening_wait: limits.opening_wait,
+            most: limits.hubs,
+            host,
+            workers,
+            slots: Mutex::default(),
+            failures: Arc::default(),
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -91,10 +118,13 @@ impl Hubs {
                     "the task hub '{name}' is being deleted; try again"
                 )));
             }
-            None if slots.hubs.len() >= HUBS_MAX => {
-                return Err(Status::resource_exhausted(format!("more than {HUBS_MAX} task hubs are in use")));
-            }
             None => {}
+        }
+        if !slots.has_room(self.most) {
+            return Err(Status::resource_exhausted(format!(
+                "{} task hubs are in use, as many as are allowed; try again later",
+                self.most
+            )));
         }
         let manage = Arc::clone(store.hub(name.clone()).manage());
         let failures = Arc::clone(&self.failures);

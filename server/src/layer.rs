@@ -39,18 +39,23 @@ const TIMEOUT_AHEAD: Duration = Duration::from_millis(2);
 /// The header, or trailer, with the code of a call's status.
 const STATUS_HEADER: &str = "grpc-status";
 
+/// Calls that carry answers of workers, which may be larger than all others.
+const ANSWERS: [&str; 3] = ["CompleteActivityTask", "CompleteOrchestratorTask", "CompleteEntityTask"];
+
 /// A service with bounds around it.
 #[derive(Clone)]
 pub(crate) struct Bounded<S> {
     inner: S,
+    /// The same, for answers of workers.
+    for_answers: S,
     time_max: Duration,
     calls: Arc<Semaphore>,
 }
 
 impl<S> Bounded<S> {
-    pub(crate) fn new(inner: S, time_max: Duration, calls_max: usize) -> Self {
+    pub(crate) fn new((inner, for_answers): (S, S), time_max: Duration, calls_max: usize) -> Self {
         let calls = Arc::new(Semaphore::new(calls_max.min(Semaphore::MAX_PERMITS)));
-        Self { inner, time_max, calls }
+        Self { inner, for_answers, time_max, calls }
     }
 }
 
@@ -69,6 +74,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Both are always ready: they are the same, but for what they read.
         self.inner.poll_ready(context)
     }
 
@@ -80,7 +86,8 @@ where
         let method = request.uri().path().rsplit('/').next().unwrap_or_default();
         let own = (!UNTIMED.contains(&method)).then_some(self.time_max);
         let time_max = own.into_iter().chain(callers_time(&request)).min();
-        let answer = self.inner.call(request);
+        let inner = if ANSWERS.contains(&method) { &mut self.for_answers } else { &mut self.inner };
+        let answer = inner.call(request);
         Box::pin(async move {
             let _permit = permit;
             let answer = match time_max {
@@ -163,7 +170,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn calls_end_in_time_unless_they_wait_for_something() {
-        let mut bounded = Bounded::new(Silent, Duration::from_secs(60), 10);
+        let mut bounded = Bounded::new((Silent, Silent), Duration::from_secs(60), 10);
         let Ok(answer) = bounded.call(request("QueryInstances")).await;
         assert_eq!(code(&answer), Code::DeadlineExceeded);
         for method in UNTIMED {
@@ -174,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_calls_are_open_than_allowed() {
-        let mut bounded = Bounded::new(Silent, Duration::from_secs(60), 1);
+        let mut bounded = Bounded::new((Silent, Silent), Duration::from_secs(60), 1);
         let first = bounded.call(request("GetInstance"));
         let Ok(second) = bounded.call(request("GetInstance")).await;
         assert_eq!(code(&second), Code::ResourceExhausted);

@@ -23,16 +23,13 @@ pub(crate) const PAGE_DEFAULT: usize = 100;
 /// Inputs that are read at the same time for one page: each is a read of the store.
 pub(crate) const INPUTS_AT_ONCE: usize = 16;
 
-/// Work items that a Java worker gets at once when it names no number: it runs one at a time, on the thread that reads the
-/// stream (behaviour 9). The second hides the way back and forth.
-pub(crate) const JAVA_ITEMS_MAX: usize = 2;
+/// Work items that a Java worker has in its hands: it does one at a time, turn or activity, on the thread that reads the
+/// stream (behaviour 9). What waited behind a long one could be done by another worker.
+pub(crate) const JAVA_ITEMS_MAX: usize = 1;
 
 /// How long a server that ends waits for connections to close once all that was in flight is over. Clients that do not
 /// listen are left alone then.
 pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(2);
-
-/// How long the beginning of a TLS connection may take: clients far away need a second, those that never go on get no more.
-pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// How long the question whether the store answers may take: probes ask every few seconds.
 pub(crate) const PROBE_MAX: Duration = Duration::from_secs(2);
@@ -133,6 +130,9 @@ pub struct Limits {
     /// Bytes of one message from a client: a payload of 16 MiB, the largest that a store takes, with as much around it.
     /// SDKs cut answers at 4 MiB.
     pub message_bytes: usize,
+    /// Bytes of one answer of a worker. More than a store takes of one payload: what is too large fails with the reason, where
+    /// a refused call would leave Java's worker with a stream that it no longer reads (behaviour 8).
+    pub answer_bytes: usize,
     /// Bytes of one work item for a worker that does not say that it reads more. What clients of gRPC read unless told
     /// otherwise (behaviour 10).
     pub item_bytes: usize,
@@ -142,6 +142,9 @@ pub struct Limits {
     pub chunk_bytes: usize,
     /// Instances of one page: bounds what one answer takes to make.
     pub page_instances: usize,
+    /// Hubs that are in use at once: callers choose names freely, and each takes memory and perhaps a session. One without
+    /// workers makes room when nobody uses it.
+    pub hubs: usize,
     /// Connections that are open at once; each has buffers of its own. More are closed as they come.
     pub connections: usize,
     /// Calls that are open at once on one connection. JavaScript clients never end a wait (behaviour 48), so that few would
@@ -153,6 +156,9 @@ pub struct Limits {
     pub worker_streams: usize,
     /// Bytes of one call's headers: tokens and traces fit, floods do not.
     pub header_bytes: u32,
+    /// How long a new connection may take until its client has said what it wants, and, with TLS, who it is: clients far away
+    /// need a second, and those that never go on would use up the connections.
+    pub handshake: Duration,
     /// How often the transport asks a silent connection whether anyone is there. Half of what load balancers allow.
     pub keepalive_every: Duration,
     /// How long it waits for the answer.
@@ -175,15 +181,18 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_bytes: 32 * 1024 * 1024,
+            answer_bytes: 128 * 1024 * 1024,
             item_bytes: Worker::ITEM_BYTES_MAX,
             page_bytes: 3 * 1024 * 1024,
             chunk_bytes: 256 * 1024,
             page_instances: 1_000,
+            hubs: 1_000,
             connections: 10_000,
             streams_per_connection: 20_000,
             calls: 100_000,
             worker_streams: 1_000,
             header_bytes: 32 * 1024,
+            handshake: Duration::from_secs(10),
             keepalive_every: Duration::from_secs(30),
             keepalive_answer: Duration::from_secs(20),
             connection_age: Duration::from_secs(24 * 60 * 60),

@@ -38,7 +38,7 @@ impl Server {
     /// [`ServerError`] when an address is in use or not to be served, or a file of TLS or tokens cannot be used.
     pub async fn bind(options: ServerOptions) -> Result<Self, ServerError> {
         transport::check_protection(&options)?;
-        let tls = options.tls.as_ref().map(transport::read_tls).transpose()?;
+        let tls = options.tls.as_ref().map(|tls| transport::read_tls(tls, &options.limits)).transpose()?;
         let transport = transport::transport(&options.limits, tls)?;
         let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
         let gate = Gate::new(tokens, options.hubs.clone());
@@ -78,7 +78,7 @@ impl Server {
         let (opened, store) = watch::channel(None);
         let (end, ending) = watch::channel(false);
         let ServerOptions { store: source, host, workers, limits, .. } = options;
-        let hubs = Arc::new(Hubs::new(store, limits.opening_wait, host, workers));
+        let hubs = Arc::new(Hubs::new(store, &limits, host, workers));
         let health = Health::new();
         health.tell(ServingStatus::NotServing).await;
         let calls = Calls { hubs: Arc::clone(&hubs), limits, ending: ending.clone() };

@@ -15,10 +15,9 @@ pub(crate) fn of(error: ClientError) -> Status {
         ClientError::Refused(refused) => refusal(&refused),
         ClientError::Absent(_) => Status::not_found(error.to_string()),
         ClientError::TimedOut(_) => Status::deadline_exceeded(error.to_string()),
-        ClientError::NotFailed { .. }
-        | ClientError::NotBegun(_)
-        | ClientError::NotEnded { .. }
-        | ClientError::Engaged(_) => Status::failed_precondition(error.to_string()),
+        ClientError::NotFailed { .. } | ClientError::NotEnded { .. } | ClientError::Engaged(_) => {
+            Status::failed_precondition(error.to_string())
+        }
         ClientError::MovedOn(_) => Status::aborted(error.to_string()),
         ClientError::History { .. } => Status::data_loss(dauer_hub::with_causes(&error)),
         other => Status::internal(other.to_string()),
@@ -51,7 +50,7 @@ pub(crate) fn refusal(refused: &Refused) -> Status {
         Refused::Unknown(_) => Status::unknown(text()),
         Refused::TooLarge(_) => Status::invalid_argument(text()),
         Refused::Exists(status) => Status::already_exists(format!(
-            "an instance of that id exists and is {status:?}; choose another id, or a policy that replaces it"
+            "orchestration instance already exists and is {status:?}; choose another id, or a policy that replaces it"
         )),
         Refused::Cursor(_) => Status::invalid_argument(
             "continuationToken is none that a page ended with; give the token of the last page, or none",

@@ -16,7 +16,7 @@ use crate::error::ServerError;
 use crate::gate::Gate;
 use crate::incoming;
 use crate::layer::Bounded;
-use crate::options::{HANDSHAKE_MAX, Limits, ServerOptions, Tls};
+use crate::options::{Limits, ServerOptions, Tls};
 use crate::service::Calls;
 
 /// Opens a port.
@@ -47,12 +47,12 @@ pub(crate) fn check_protection(options: &ServerOptions) -> Result<(), ServerErro
 }
 
 /// Reads the files of TLS.
-pub(crate) fn read_tls(tls: &Tls) -> Result<ServerTlsConfig, ServerError> {
+pub(crate) fn read_tls(tls: &Tls, limits: &Limits) -> Result<ServerTlsConfig, ServerError> {
     let read = |path: &Path| {
         std::fs::read(path).map_err(|source| ServerError::TlsFile { path: path.to_path_buf(), source })
     };
     let config = ServerTlsConfig::new()
-        .timeout(HANDSHAKE_MAX)
+        .timeout(limits.handshake)
         .identity(Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?));
     Ok(match &tls.client_authority {
         None => config,
@@ -103,13 +103,15 @@ pub(crate) async fn serve(
     close: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let (limits, ours) = (calls.limits.clone(), calls.clone());
-    let service = ServiceServer::new(calls)
-        .max_decoding_message_size(limits.message_bytes)
+    let reading = |bytes: usize| {
         // What was stored is told, whatever its size: it was let in.
-        .max_encoding_message_size(usize::MAX);
+        let service = ServiceServer::new(calls.clone()).max_encoding_message_size(usize::MAX);
+        service.max_decoding_message_size(bytes)
+    };
+    let service = (reading(limits.message_bytes), reading(limits.answer_bytes));
     let service = Bounded::new(service, limits.call_time, limits.calls);
-    let answers = AnswersServer::new(ours).max_decoding_message_size(limits.message_bytes);
-    let answers = Bounded::new(answers, limits.call_time, limits.calls);
+    let answers = AnswersServer::new(ours).max_decoding_message_size(limits.answer_bytes);
+    let answers = Bounded::new((answers.clone(), answers), limits.call_time, limits.calls);
     let describe = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(dauer_proto::FILE_DESCRIPTORS)
@@ -121,6 +123,6 @@ pub(crate) async fn serve(
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))
         .add_service(describe().build_v1().map_err(ServerError::Description)?)
         .add_service(describe().build_v1alpha().map_err(ServerError::Description)?);
-    let incoming = incoming::connections(listener, limits.connections);
+    let incoming = incoming::connections(listener, &limits);
     router.serve_with_incoming_shutdown(incoming, close).await.map_err(ServerError::Grpc)
 }

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // What is not there fails the test.
 
-mod support;
-
+use crate::support::worker::{Worker, complete};
+use crate::support::{Running, ended, get, history, on, start, state, status_is, until, within};
 use dauer_proto::wire::{
     AbandonActivityTaskRequest, AbandonOrchestrationTaskRequest, ActivityFilter, GetWorkItemsRequest,
     OrchestrationFilter, RaiseEventRequest, WorkItemFilters,
 };
 use dauer_proto::{OrchestrationStatus, action, event};
-use support::worker::{Worker, complete};
-use support::{Running, ended, get, history, on, start, state, status_is, until, within};
 use tonic::Code;
 
 fn call(id: i32, name: &str) -> dauer_proto::OrchestratorAction {
@@ -266,7 +264,7 @@ async fn a_long_history_is_fetched_by_workers_that_can() {
         execution_id: second.request.execution_id.clone(),
         for_work_item_processing: true,
     };
-    let chunks = support::chunks(&client, request).await.unwrap();
+    let chunks = crate::support::chunks(&client, request).await.unwrap();
     assert!(chunks.len() > 1, "one chunk holds at most 5,000 bytes, or one event");
     let past: Vec<_> = chunks.into_iter().flat_map(|chunk| chunk.events).collect();
     let names: Vec<_> = past.iter().map(dauer_proto::event::kind_name).collect();

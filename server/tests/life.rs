@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // What is not there fails the test.
 
-mod support;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::support::worker::{Worker, complete};
+use crate::support::{Running, ended, get, on, start, state, until, within};
 use dauer_proto::action;
-use support::worker::{Worker, complete};
-use support::{Running, ended, get, on, start, state, until, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -84,7 +82,7 @@ async fn a_server_that_is_told_to_stop_drains() {
     let path = fresh("drain");
     let mut server = Running::with(|options| {
         options.store = url(&path).into();
-        options.host.drain_max = support::PATIENCE;
+        options.host.drain_max = crate::support::PATIENCE;
     })
     .await;
     let client = server.client().await;
@@ -116,7 +114,7 @@ async fn a_server_that_is_told_to_stop_drains() {
     // All of it is there for the next one.
     let server = Running::with(|options| options.store = url(&path).into()).await;
     let client = server.client().await;
-    assert_eq!(support::history(&client, "a").await.len(), 3);
+    assert_eq!(crate::support::history(&client, "a").await.len(), 3);
     let mut worker = Worker::connect(&client).await;
     let mut tasks = 0;
     for _ in 0..2 {

@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // What is not there fails the test.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::worker::Worker;
+use crate::support::{Running, get, refused, start, until, with_header, within};
 use dauer_proto::CreateInstanceRequest;
 use dauer_proto::wire::GetWorkItemsRequest;
-use support::worker::Worker;
-use support::{Running, get, refused, start, until, with_header, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Request};
 
 /// As many calls as are allowed wait for nothing: the next is refused, and there is room again when their caller has gone
@@ -79,6 +78,59 @@ async fn connections_are_bounded() {
     server.stop().await.unwrap();
 }
 
+/// A client that connects and says nothing, or never goes on, is sent away, and uses up nobody's connection.
+#[tokio::test]
+async fn a_client_that_never_speaks_is_sent_away() {
+    let server = Running::with(|options| {
+        options.limits.connections = 2;
+        options.limits.handshake = Duration::from_millis(100);
+    })
+    .await;
+    let mut silent = tokio::net::TcpStream::connect(server.grpc).await.unwrap();
+    let mut halting = tokio::net::TcpStream::connect(server.grpc).await.unwrap();
+    halting.write_all(b"PRI * HTTP/2.0").await.unwrap();
+    for stream in [&mut silent, &mut halting] {
+        let mut heard = Vec::new();
+        // What it is told, if anything, does not matter; that it ends does.
+        let _ = within(stream.read_to_end(&mut heard)).await;
+    }
+    until(|| async {
+        let channel = server.endpoint().connect().await.ok()?;
+        dauer_rpc::ServiceClient::new(channel).hello(()).await.ok()
+    })
+    .await;
+    server.stop().await.unwrap();
+}
+
+/// Names of hubs that somebody only tried make room for others; one that workers wait in stays.
+#[tokio::test]
+async fn hubs_in_use_are_bounded() {
+    let server = Running::with(|options| options.limits.hubs = 3).await;
+    let mut client = server.client().await;
+    let _worker = Worker::with(&client, with_header("taskhub", "kept", GetWorkItemsRequest::default())).await;
+    for number in 0..10 {
+        let tried = with_header("taskhub", &format!("tried{number}"), get("nobody"));
+        assert!(!client.get_instance(tried).await.unwrap().into_inner().exists);
+    }
+    // A wait uses its hub, and a third one is in nobody's hands.
+    let waits: Vec<_> = ["one", "two"]
+        .map(|hub| {
+            let (mut client, wait) = (client.clone(), with_header("taskhub", hub, get("nobody")));
+            tokio::spawn(async move { client.wait_for_instance_start(wait).await })
+        })
+        .into();
+    let another = || with_header("taskhub", "another", get("nobody"));
+    until(|| async {
+        let refusal = client.clone().get_instance(another()).await.err()?;
+        (refusal.code() == Code::ResourceExhausted)
+            .then(|| assert!(refusal.message().contains("3 task hubs")))
+    })
+    .await;
+    waits.iter().for_each(tokio::task::JoinHandle::abort);
+    until(|| async { client.clone().get_instance(another()).await.ok() }).await;
+    server.stop().await.unwrap();
+}
+
 /// A connection has so many calls open; the next waits for its turn, and other connections do not.
 #[tokio::test]
 async fn calls_of_one_connection_are_bounded() {
@@ -125,6 +177,23 @@ async fn messages_and_payloads_are_bounded() {
     assert_eq!(code, Code::ResourceExhausted);
     assert!(text.contains("33554432"), "{text}");
     client.hello(()).await.unwrap();
+    server.stop().await.unwrap();
+}
+
+/// behaviour-8: an answer that is larger than anything else may be comes in, and what it is for fails with the reason: an error
+/// would leave Java's worker with a stream that it no longer reads.
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_taken_and_fails_what_it_is_for() {
+    let server = Running::start().await;
+    let mut client = server.client().await;
+    client.start_instance(start("a", "one")).await.unwrap();
+    let mut worker = Worker::connect(&client).await;
+    let turn = worker.turn().await;
+    worker.answer(turn.answer(vec![dauer_proto::action::schedule_task(1, "big", None)])).await;
+    let task = worker.task().await;
+    worker.answer_task(task.answer(&"x".repeat(33 * 1024 * 1024))).await;
+    let turn = worker.turn().await;
+    assert_eq!(turn.news(), ["OrchestratorStarted", "TaskFailed"]);
     server.stop().await.unwrap();
 }
 

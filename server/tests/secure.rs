@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // What is not there fails the test.
 
-mod support;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::support::{Running, start, with_header, within};
 use dauer_rpc::ServiceClient;
 use dauer_server::{Server, ServerError, ServerOptions, Tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use support::{Running, start, with_header, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tonic::{Code, Request, Status};
 
@@ -54,6 +53,30 @@ async fn hello(server: &Running, tls: ClientTlsConfig) -> Result<(), Status> {
 
 fn trusting(authority: &Authority) -> ClientTlsConfig {
     ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&authority.pem)).domain_name("localhost")
+}
+
+/// A TLS connection that is begun and never goes on ends, and gives its place to others.
+#[tokio::test]
+async fn a_handshake_that_never_ends_is_given_up() {
+    let ours = Authority::new();
+    let (certificate, key) = ours.sign("localhost");
+    let (certificate, key) = (file("halting.pem", &certificate), file("halting.key", &key));
+    let server = Running::with(|options| {
+        options.tls = Some(Tls { certificate, key, client_authority: None });
+        options.limits.connections = 1;
+        options.limits.handshake = std::time::Duration::from_millis(500);
+    })
+    .await;
+    let mut halting = tokio::net::TcpStream::connect(server.grpc).await.unwrap();
+    // A record of a handshake of 512 bytes, of which only the beginning comes.
+    let mut begun = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    begun.resize(100, 7);
+    halting.write_all(&begun).await.unwrap();
+    assert!(hello(&server, trusting(&ours)).await.is_err(), "there is one connection already");
+    let mut heard = Vec::new();
+    let _ = within(halting.read_to_end(&mut heard)).await;
+    crate::support::until(|| async { hello(&server, trusting(&ours)).await.ok() }).await;
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

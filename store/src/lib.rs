@@ -23,7 +23,8 @@ pub use manage::{
 };
 pub use refused::{Cause, Limit, Refused};
 pub use work::{
-    Changes, ClaimedTurn, Committed, Delivered, Hint, Item, Lost, Release, Slice, TaskLease, Want, Work,
+    Changes, ClaimedTurn, Committed, DUE_OVERLAP, Delivered, Hint, Item, Lost, Release, Slice, TaskLease,
+    Want, Work,
 };
 
 pub use dauer_core::model::*;

@@ -299,6 +299,10 @@ pub trait Manage: Send + Sync {
         max_bytes: usize,
     ) -> Result<Slice, Refused>;
 
+    /// The start, or the rewind that creates it, that the current run of an instance has not begun with yet, whether it is
+    /// due or not. Nothing once it has begun, and for an absent instance.
+    async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused>;
+
     /// Removes ended instances for good.
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused>;
 

@@ -140,14 +140,14 @@
 //!
 //! # 13. Reads
 //!
-//! `get`, `load_history` and `read_history` see every acknowledged write. Histories come in whole batches from the one
+//! `get`, `load_history`, `read_history` and `read_start` see every acknowledged write. Histories come in whole batches from the one
 //! that holds the event asked for, at least one at a time. `query`, `list` and `scale` may lag and say by how much;
 //! their pages hold every match once, by creation or completion, a query's from either end. What no page of the same
 //! order ended with is refused as `Cursor`.
 //!
 //! *Checked by* `r13a_get_sees_every_acknowledged_write`, `r13b_a_history_is_read_in_whole_batches`,
 //! `r13c_a_query_pages_over_every_instance_once`, `r13d_a_query_filters`, `r13e_a_list_names_the_ended`,
-//! `r13f_a_query_begins_with_the_newest_when_asked`.
+//! `r13f_a_query_begins_with_the_newest_when_asked`, `r13g_a_start_is_told_until_its_run_begins`.
 //!
 //! # 14. Limits
 //!

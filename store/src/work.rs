@@ -125,6 +125,9 @@ pub struct Lost {
 pub enum Hint {
     /// Work of that kind may be ready.
     Ready(Kind),
+    /// Work of that kind is ready after so long, by time alone, and may not have been there when its host last asked
+    /// [`Work::next_due`].
+    Due(Kind, Duration),
     /// The instance changed its status, its custom status or its execution; it is in this status now.
     Status(InstanceId, Status),
     /// The run has ended with this record: whoever waits for just this run need not look.
@@ -134,6 +137,10 @@ pub enum Hint {
     /// Somebody else has written to the store: anything may have changed.
     Elsewhere,
 }
+
+/// What has become ready so shortly before [`Work::next_due`] may have come after the claim that found nothing: as long as
+/// a host may take from the one to the other, and not so long that what no claim takes keeps it awake.
+pub const DUE_OVERLAP: Duration = Duration::from_millis(50);
 
 /// Bytes of payloads that a hint carries at most: a listener that does not listen keeps thousands of hints waiting.
 const HINT_BYTES_MAX: usize = 4_096;
@@ -185,7 +192,8 @@ pub trait Work: Send + Sync {
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>>;
 
     /// How long until something in these queues that is not ready now becomes ready by time alone; `None` when
-    /// nothing is waiting for time, or the store cannot tell cheaply. Lets a host sleep instead of polling.
+    /// nothing is waiting for time, or the store cannot tell cheaply. What has become ready within [`DUE_OVERLAP`] is due at
+    /// once. Lets a host sleep instead of polling.
     async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused>;
 
     /// Ends the session: all it holds may be claimed at once, without counting an attempt.

@@ -153,7 +153,6 @@ fn client(error: &ClientError) -> &'static str {
         ClientError::Absent(_) => "hub::ClientError::Absent",
         ClientError::TimedOut(_) => "hub::ClientError::TimedOut",
         ClientError::NotFailed { .. } => "hub::ClientError::NotFailed",
-        ClientError::NotBegun(_) => "hub::ClientError::NotBegun",
         ClientError::NotEnded { .. } => "hub::ClientError::NotEnded",
         ClientError::Ended { .. } => "hub::ClientError::Ended",
         ClientError::Engaged(_) => "hub::ClientError::Engaged",

@@ -149,7 +149,7 @@ pub(super) const TABLE: &[Kind] = &[
         grpc: "FAILED_PRECONDITION",
         exit: STATE,
         hint: "wait for its end, or end it with `dauer terminate`; `dauer get` says what it waits for",
-        errors: &["hub::ClientError::NotBegun", "hub::ClientError::NotEnded"],
+        errors: &["hub::ClientError::NotEnded"],
     },
     Kind {
         code: "engaged",

@@ -190,7 +190,6 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (Failure::Moved(id()), "moved_on"),
         (Failure::Ended { id: id(), status: Status::Failed }, "already_ended"),
         (ClientError::NotEnded { instance: id(), status: Status::Running }.into(), "not_ended"),
-        (ClientError::NotBegun(id()).into(), "not_ended"),
         (ClientError::Engaged(id()).into(), "engaged"),
         (ClientError::MovedOn(id()).into(), "moved_on"),
         (Failure::Stopped { id: id(), status: Status::Terminated }, "instance_failed"),

@@ -82,7 +82,11 @@ async fn look_once(
         Some(before) if before.record == record => (before.past.clone(), before.input.clone()),
         _ => {
             let mut past = past(hub, id, &record).await?;
-            let input = past.started.take().and_then(|start| start.input);
+            let input = match past.started.take() {
+                Some(start) => start.input,
+                // It has not begun.
+                None => hub.client().raw().input(id, &record).await?,
+            };
             (past, input)
         }
     };

@@ -291,3 +291,8 @@ pub(crate) fn steady(text: &str) -> String {
     }
     shown
 }
+
+/// The lines of `dauer get`, by their labels.
+pub(crate) fn line<'t>(text: &'t str, label: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(&format!("{label:<14} ")))
+}

@@ -18,6 +18,7 @@ use crate::model::{
     Class, Control, Encoded, Kind, Message, Origin, Over, Parent, QueueKey, Record, Start, Tags, Task,
     TroubleKind,
 };
+use crate::send::distinct;
 use crate::turn::{Plan, Stalled};
 
 /// What a turn has brought about so far.
@@ -200,8 +201,9 @@ impl<'a> Effects<'a> {
         let started = self.ledger.started().cloned();
         let (name, own_version) =
             started.map_or((None, None), |own| (Some(own.name.clone()), own.version.clone()));
-        // A child is of the parent's version unless another is asked for.
-        let version = child.version.filter(|version| !version.is_empty()).or_else(|| own_version.clone());
+        // A child is of the parent's version unless another is asked for, or none: Java and .NET say so by an empty one.
+        let version =
+            child.version.map_or_else(|| own_version.clone(), Some).filter(|version| !version.is_empty());
         let parent = Parent {
             instance: self.plan.fence.instance.clone(),
             execution: self.plan.record.execution,
@@ -244,7 +246,7 @@ impl<'a> Effects<'a> {
         let sent = event::event_sent(now, event_id, target, action.name.as_str(), action.data.clone());
         let id = self.scheduled(sent)?;
         // The target gets an EventRaised, not the sender's EventSent (behaviour 32).
-        let event = event::event_raised(now, action.name, action.data);
+        let event = distinct(event::event_raised(now, action.name, action.data), id);
         self.send(Outgoing { id, to, class: Class::Ordinary, answers: None, visible_at: None, event });
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use dauer_proto::{EventType, HistoryEvent, event, failure, time};
 
 use crate::identity;
-use crate::ids::{ExecutionId, MessageId, Timestamp};
+use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
     Class, Control, DropReason, Encoded, Fate, Message, Origin, Over, Record, Start, Status, TroubleKind,
 };
 use crate::planted::{self, Bug};
-use crate::turn::{Input, NewEvent, Plan, Stalled, Step};
+use crate::turn::{Input, NewEvent, Plan, Stalled, Step, early};
 
 /// Decides what a claimed instance's messages are worth.
 ///
@@ -22,8 +22,8 @@ use crate::turn::{Input, NewEvent, Plan, Stalled, Step};
 /// # Errors
 /// [`Stalled`] when a message cannot be read.
 pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
-    let mut plan = match not_yet_due(&input) {
-        Some(start) => before_its_time(&input, ledger, start)?,
+    let mut plan = match early::not_yet_due(&input) {
+        Some(start) => early::before_its_time(&input, ledger, start)?,
         None => in_its_time(&input, ledger)?,
     };
     // Those that the turn has used: they have a fate.
@@ -51,7 +51,7 @@ fn in_its_time(input: &Input, ledger: &Ledger) -> Result<Plan, Stalled> {
         Step::Run { .. } if gather.events.is_empty() && !gather.woken => Step::Quiet,
         step => step,
     };
-    if matches!(step, Step::Run { .. }) {
+    if matches!(step, Step::Run { .. } | Step::Unborn) {
         gather.precede_with_time();
     }
     Ok(gather.into_plan(step))
@@ -59,17 +59,17 @@ fn in_its_time(input: &Input, ledger: &Ledger) -> Result<Plan, Stalled> {
 
 /// Whether the loop over the messages goes on.
 #[derive(PartialEq)]
-enum Flow {
+pub(super) enum Flow {
     Next,
     /// What follows stays in the inbox for the next turn.
     Stop,
 }
 
-struct Gather<'a> {
+pub(super) struct Gather<'a> {
     input: &'a Input,
     ledger: &'a Ledger,
     record: Record,
-    started: bool,
+    pub(super) started: bool,
     suspended: bool,
     /// Whether a suspend or resume has been applied that was not put off.
     controlled: bool,
@@ -82,11 +82,11 @@ struct Gather<'a> {
     fates: Vec<(MessageId, Fate)>,
     refusals: Vec<Message>,
     now: Timestamp,
-    step: Step,
+    pub(super) step: Step,
 }
 
 impl<'a> Gather<'a> {
-    fn new(input: &'a Input, ledger: &'a Ledger) -> Self {
+    pub(super) fn new(input: &'a Input, ledger: &'a Ledger) -> Self {
         let count = input.messages.len() + input.completions.len();
         Self {
             input,
@@ -107,7 +107,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    fn take(&mut self, message: &Message) -> Result<Flow, Stalled> {
+    pub(super) fn take(&mut self, message: &Message) -> Result<Flow, Stalled> {
         match &message.class {
             Class::Start(start) => return self.start(message, start),
             Class::Rewind(start) => return self.rewind(message, start),
@@ -139,17 +139,25 @@ impl<'a> Gather<'a> {
             self.dropped(message, DropReason::NotOpen);
             return Ok(Flow::Next);
         }
-        self.accept(message)?;
-        self.controlled |= !is_put_off(message) && control != Control::Terminate;
-        match control {
-            Control::Suspend => {
-                self.suspended = true;
-                return Ok(Flow::Stop);
-            }
-            Control::Resume => self.suspended = false,
-            Control::Terminate => {}
+        if control == Control::Terminate {
+            return self.terminate(message);
         }
-        Ok(Flow::Next)
+        self.accept(message)?;
+        self.controlled |= !is_put_off(message);
+        self.suspended = control == Control::Suspend;
+        Ok(if self.suspended { Flow::Stop } else { Flow::Next })
+    }
+
+    /// A terminate comes alone: Java's worker dies of one that comes with whatever ends the run. A run that has not begun
+    /// ends without its code, or one that continues as new in every turn could never be terminated.
+    fn terminate(&mut self, message: &Message) -> Result<Flow, Stalled> {
+        if self.events.is_empty() {
+            self.accept(message)?;
+        } else if self.ledger.started().is_none() && !self.is_fresh() {
+            self.accept(message)?;
+            self.step = Step::Unborn;
+        }
+        Ok(Flow::Stop)
     }
 
     /// Results that were never in the inbox come after what was. A suspended run takes none: they stay out of the
@@ -315,7 +323,7 @@ impl<'a> Gather<'a> {
         alone || self.closed.insert(answers)
     }
 
-    fn accept(&mut self, message: &Message) -> Result<(), Stalled> {
+    pub(super) fn accept(&mut self, message: &Message) -> Result<(), Stalled> {
         let event = message.event.event()?;
         check_class(message, &event)?;
         if let Some(EventType::ExecutionRewound(_)) = &event.event_type {
@@ -349,19 +357,19 @@ impl<'a> Gather<'a> {
     }
 
     /// Puts an event of the turn's own before all others.
-    fn begin_with(&mut self, event: HistoryEvent) {
+    pub(super) fn begin_with(&mut self, event: HistoryEvent) {
         self.origins.insert(0, NewEvent { encoded: Encoded::new(&event), source: None });
         self.events.insert(0, event);
     }
 
     /// The plan, to which the caller adds the completions.
-    fn into_plan(self, step: Step) -> Plan {
+    pub(super) fn into_plan(self, step: Step) -> Plan {
         let Self { input, record, events, origins, fates, refusals, now, .. } = self;
         let (fence, events) = (input.fence.clone(), Arc::new(events));
         Plan { fence, record, completions: Vec::new(), now, events, origins, fates, refusals, step }
     }
 
-    fn dropped(&mut self, message: &Message, reason: DropReason) {
+    pub(super) fn dropped(&mut self, message: &Message, reason: DropReason) {
         self.fates.push((message.id, Fate::Dropped(reason)));
     }
 }
@@ -382,65 +390,6 @@ fn check_class(message: &Message, event: &HistoryEvent) -> Result<(), Stalled> {
     let kind = event::kind_name(event);
     let text = format!("message {} of class {:?} carries a {kind} event", message.id, message.class);
     Err(Stalled::new(TroubleKind::Undecodable, text))
-}
-
-/// The start of an instance that was woken before its scheduled time: no code runs yet.
-fn not_yet_due(input: &Input) -> Option<&Message> {
-    let own = |message: &&Message| match &message.class {
-        Class::Start(start) => start.record.execution == input.record.execution,
-        _ => false,
-    };
-    let start = input.messages.iter().find(own)?;
-    (input.record.status == Status::Pending && start.visible_at > input.now).then_some(start)
-}
-
-/// What happens to an instance before its scheduled time: terminate ends it, suspend and resume are put off, another
-/// start is refused or takes its place.
-fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Plan, Stalled> {
-    let mut gather = Gather { started: true, ..Gather::new(input, ledger) };
-    let mut put_off = Vec::new();
-    for message in input.messages.iter().filter(|message| message.id != start.id) {
-        match message.class {
-            Class::Control(Control::Terminate) => {
-                gather.begin_with(event::orchestrator_started(input.now.0));
-                gather.accept(start)?;
-                gather.accept(message)?;
-                return Ok(gather.into_plan(Step::Unborn));
-            }
-            Class::Control(_) => {
-                gather.dropped(message, DropReason::PutOff);
-                put_off.push(until(start, input.record.execution, message)?);
-            }
-            // Events wait in the inbox until the run has begun.
-            Class::Ordinary => {}
-            Class::Start(_) | Class::Rewind(_) if gather.take(message)? == Flow::Stop => break,
-            Class::Start(_) | Class::Rewind(_) => {}
-        }
-    }
-    match std::mem::replace(&mut gather.step, Step::Quiet) {
-        Step::Replace(by) => {
-            // Left in the inbox, the old start would come up at its time and replace the new run's remains.
-            gather.dropped(start, DropReason::OtherExecution);
-            Ok(gather.into_plan(Step::Replace(by)))
-        }
-        _ => Ok(gather.into_plan(Step::Defer(put_off))),
-    }
-}
-
-/// The same suspend or resume, for the time at which the run begins.
-fn until(start: &Message, execution: ExecutionId, message: &Message) -> Result<Message, Stalled> {
-    // A new identity: the commit that puts it off remembers the old one as applied.
-    let id = identity::answer(message.id, execution);
-    // By its time the ledger tells it from one that was not put off.
-    let mut event = message.event.event()?;
-    event.timestamp = Some(time::from_millis(start.visible_at.0));
-    Ok(Message {
-        id,
-        visible_at: start.visible_at,
-        execution: Some(execution),
-        event: Encoded::new(&event),
-        ..message.clone()
-    })
 }
 
 /// Whether a suspend or resume came before the scheduled time and was put off: only then it is for one run, where a client

@@ -40,15 +40,35 @@ pub fn finish(plan: Plan, ledger: Ledger, answer: Answer, limits: &TurnLimits) -
     let mut record = effects.plan.record.clone();
     record.custom_status = custom_status.filter(|status| !status.is_empty()).map(Payload::from);
     record.trace = trace.as_ref().map(Encoded::new);
-    match completion {
-        None => {
+    match (completion, terminated(&effects.decoded)) {
+        (None, None) => {
             let suspended = effects.ledger.is_suspended();
             record.status = if suspended { Status::Suspended } else { Status::Running };
             record.hold = if suspended { Hold::Control } else { Hold::Open };
             close(effects, record)
         }
-        Some((id, completion)) => complete(effects, record, id, completion),
+        // Go's worker does not obey a terminate while it is suspended (behaviour 30).
+        (None, Some(output)) => end_terminated(effects, record, output),
+        (Some((id, completion)), _) => complete(effects, record, id, completion),
     }
+}
+
+/// The output that a terminate among these events asks for, if there is one.
+fn terminated(events: &[HistoryEvent]) -> Option<Option<String>> {
+    events.iter().find_map(|event| match &event.event_type {
+        Some(EventType::ExecutionTerminated(terminated)) => Some(terminated.input.clone()),
+        _ => None,
+    })
+}
+
+fn end_terminated(
+    mut effects: Effects<'_>,
+    record: Record,
+    result: Option<String>,
+) -> Result<Finished, Stalled> {
+    let ending = Ending { event_id: event::NO_ACTION, status: Status::Terminated, result, failure: None };
+    let record = end::end(&mut effects, record, ending)?;
+    close(effects, record)
 }
 
 fn complete(
@@ -87,14 +107,8 @@ pub fn settle(plan: Plan, ledger: Ledger) -> Result<Finished, Stalled> {
             close(effects, record)
         }
         Step::Unborn => {
-            let result = effects.decoded.iter().find_map(|event| match &event.event_type {
-                Some(EventType::ExecutionTerminated(terminated)) => terminated.input.clone(),
-                _ => None,
-            });
-            let ending =
-                Ending { event_id: event::NO_ACTION, status: Status::Terminated, result, failure: None };
-            let record = end::end(&mut effects, record, ending)?;
-            close(effects, record)
+            let output = terminated(&effects.decoded).flatten();
+            end_terminated(effects, record, output)
         }
         Step::Replace(start) => replace(effects, *start),
         Step::AnswerAgain => {

@@ -12,6 +12,7 @@
 
 mod act;
 mod begin;
+mod early;
 mod end;
 mod finish;
 mod rewind;

@@ -87,6 +87,7 @@ fn behaviour_31_recursion_reaches_only_the_open_children_of_this_run() {
     let sent = run.turn([child(1, "done", "ship"), child(2, "open", "ship"), task(3, "pay")]).sent();
     let mut done = Run::created(sent[0].clone(), 1_000);
     run.deliver(done.turn([completed(0, "")]).sent().remove(0));
+    run.turn([]);
     // A child of the terminating turn itself is started and told, in this order.
     run.terminate(None, true);
     let step = run.turn([child(4, "new", "ship"), terminated(5, "")]);
@@ -108,12 +109,31 @@ fn behaviour_31_what_children_are_told_has_the_identity_of_the_format() {
     assert_eq!(ids, [derived(0), derived(1)]);
 }
 
+/// Go's worker says nothing to a terminate while the run is suspended; the run ends all the same, and its children with it.
 #[test]
-fn behaviour_31_recursion_is_remembered_when_the_worker_obeys_in_a_later_turn() {
+fn behaviour_30_a_terminate_that_the_worker_does_not_obey_ends_the_run() {
     let mut run = Run::running([child(1, "c", "ship")]);
-    run.terminate(None, true).turn([]);
-    let step = run.raise("x", None).turn([terminated(2, "")]);
-    assert_eq!(step.sent().len(), 1, "the child is told");
+    run.suspend().turn([]);
+    run.terminate(Some("bye"), true).turn([]).is(r#"OrchestratorStarted @1000
+         ExecutionTerminated (bye) recurse
+         ExecutionCompleted Terminated(bye)
+         → c ExecutionTerminated ("the parent was terminated") recurse
+         = Terminated"#);
+    let mut run = Run::running([]);
+    run.terminate(None, false).turn([task(1, "pay")]);
+    assert_eq!(run.record.status, Status::Terminated, "whatever else it asks for");
+}
+
+/// Java's worker dies of a terminate that comes together with what ends the run.
+#[test]
+fn behaviour_31_a_terminate_comes_alone() {
+    let mut run = Run::running([task(1, "pay")]);
+    run.complete(1, "ok").terminate(Some("bye"), false).raise("later", None);
+    run.turn([]).is("OrchestratorStarted @1000\nTaskCompleted 1(ok)\n= Running");
+    run.turn([terminated(2, "bye")]).is("OrchestratorStarted @1000
+         ExecutionTerminated (bye)
+         ExecutionCompleted#2 Terminated(bye)
+         = Terminated");
 }
 
 #[test]
@@ -123,14 +143,17 @@ fn behaviour_31_without_recursion_children_are_left_alone() {
     assert!(step.sent().is_empty());
 }
 
-/// azure-functions-durable-extension#1380: start and terminate in one batch used to lose the start.
+/// azure-functions-durable-extension#1380: start and terminate in one batch used to lose the start. The code is not run.
 #[test]
-fn behaviour_31_terminate_before_the_first_turn_is_delivered_after_the_start() {
+fn behaviour_31_terminate_before_the_first_turn_ends_the_run_without_its_code() {
     let mut run = Run::start("order", None);
-    run.terminate(Some("no"), false).turn([terminated(1, "no")]).is("OrchestratorStarted @1000
+    run.raise("early", None).terminate(Some("no"), false);
+    assert!(!run.plan().is_run());
+    run.turn([]).is("OrchestratorStarted @1000
          ExecutionStarted#0 order
+         EventRaised early
          ExecutionTerminated (no)
-         ExecutionCompleted#1 Terminated(no)
+         ExecutionCompleted Terminated(no)
          = Terminated");
 }
 

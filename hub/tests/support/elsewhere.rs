@@ -50,6 +50,10 @@ impl Manage for Elsewhere {
         self.0.read_history(instance, execution, from, max_bytes).await
     }
 
+    async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused> {
+        self.0.read_start(instance).await
+    }
+
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         self.0.purge(purge).await
     }

@@ -974,6 +974,9 @@ pub struct OrchestrationIdReusePolicy {
     /// An instance of the same id in one of these states is replaced.
     #[prost(enumeration = "OrchestrationStatus", repeated, tag = "1")]
     pub replaceable_status: ::prost::alloc::vec::Vec<i32>,
+    /// Of older SDKs: 1 keeps an instance in one of these states, 2 replaces it.
+    #[prost(int32, tag = "2")]
+    pub legacy_action: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateInstanceResponse {

@@ -13,9 +13,10 @@ use dauer_core::model::{Kind, Record};
 use dauer_core::send::StartRequest;
 use dauer_core::{HostId, InstanceId};
 use dauer_hub::{Client, Host};
+use dauer_proto::wire::SendEntityMessageAction;
 use dauer_proto::{
-    ActivityRequest, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, OrchestratorRequest,
-    OrchestratorResponse, TaskFailureDetails, WorkItem, WorkItemRequest, action,
+    ActionType, ActivityRequest, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction,
+    OrchestratorRequest, OrchestratorResponse, TaskFailureDetails, WorkItem, WorkItemRequest, action,
 };
 use dauer_remote::{Options, WorkerStream, Workers};
 use dauer_store::{Env, Reuse};
@@ -35,6 +36,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(options: Options) -> Self {
+        Self::polling(options, HostOptions::default().poll_max)
+    }
+
+    /// The host asks for work at least so often, whatever it is told.
+    pub(crate) fn polling(options: Options, poll_max: Duration) -> Self {
         let hub = dauer::open("memory:").unwrap();
         let env: Arc<dyn Env> = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
         let workers = Workers::new(Arc::clone(&env), options);
@@ -42,7 +48,7 @@ impl Stage {
         let executor: Arc<Workers> = Arc::clone(&workers);
         let host = Host::new(Arc::clone(hub.manage()), env, executor, HostId::new("server").unwrap());
         let drain_max = Duration::from_millis(10);
-        let host = host.options(HostOptions { drain_max, ..HostOptions::default() });
+        let host = host.options(HostOptions { drain_max, poll_max, ..HostOptions::default() });
         let (stop, stopped) = oneshot::channel::<()>();
         let host = tokio::spawn(async move { host.run(async { _ = stopped.await }).await.unwrap() });
         Self { workers, client, stop, host }
@@ -152,4 +158,20 @@ pub(crate) fn failure_of(event: &HistoryEvent) -> Option<TaskFailureDetails> {
         Some(EventType::TaskFailed(failed)) => failed.failure_details.clone(),
         _ => None,
     }
+}
+
+/// The next run of the same.
+pub(crate) fn go_on(id: i32) -> OrchestratorAction {
+    action::complete(id, OrchestrationStatus::ContinuedAsNew, None, None)
+}
+
+pub(crate) fn call_entity(id: i32) -> OrchestratorAction {
+    let message = SendEntityMessageAction { entity_message_type: None };
+    OrchestratorAction { id, orchestrator_action_type: Some(ActionType::SendEntityMessage(message)) }
+}
+
+/// A timer that fires after so long.
+pub(crate) fn timer(id: i32, after: Duration) -> OrchestratorAction {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap() + after;
+    action::create_timer(id, dauer_proto::time::from_millis(i64::try_from(now.as_millis()).unwrap()))
 }

@@ -293,7 +293,7 @@ impl<O> Handle<O> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Client`] when the id is taken, when this one has not begun yet, or why it cannot be done.
+    /// [`Error::Client`] when the id is taken, or why it cannot be done.
     pub async fn restart_as(&self, id: &str) -> Result<Self, Error> {
         let (raw, id) = (&self.client.raw, InstanceId::new(id)?);
         raw.restart(&self.id, Some(id.clone()), raw.random_key()).await?;

@@ -202,7 +202,7 @@ impl RawClient {
     /// again is the same start, as in [`RawClient::start_requested`].
     ///
     /// # Errors
-    /// [`ClientError::Absent`], [`ClientError::NotEnded`], [`ClientError::NotBegun`], [`ClientError::Refused`] with
+    /// [`ClientError::Absent`], [`ClientError::NotEnded`], [`ClientError::Refused`] with
     /// [`Refused::Exists`](crate::Refused) when the other id is taken, or why it cannot be done.
     pub async fn restart(
         &self,
@@ -214,6 +214,18 @@ impl RawClient {
             Kind::Local(client) => client.restart(instance, to, key).await.map(Some),
             #[cfg(feature = "grpc")]
             Kind::Remote(client) => client.restart(instance, to, key).await.map(|()| None),
+        }
+    }
+
+    /// The input of the run that the record is of, whether it has begun or not.
+    ///
+    /// # Errors
+    /// [`ClientError::MovedOn`] when another run has taken its place meanwhile, or why it cannot be told.
+    pub async fn input(&self, instance: &InstanceId, record: &Record) -> Result<Option<String>, ClientError> {
+        match &self.0 {
+            Kind::Local(client) => client.input(instance, record).await,
+            #[cfg(feature = "grpc")]
+            Kind::Remote(client) => client.input(instance, record).await,
         }
     }
 

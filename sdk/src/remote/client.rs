@@ -64,6 +64,7 @@ impl RemoteClient {
                 .iter()
                 .map(|status| OrchestrationStatus::from(*status).into())
                 .collect(),
+            ..OrchestrationIdReusePolicy::default()
         });
         let message = CreateInstanceRequest {
             instance_id: id.to_string(),
@@ -175,6 +176,17 @@ impl RemoteClient {
         found.map_err(|refusal| self.wire.error(&refusal))
     }
 
+    pub(crate) async fn input(
+        &self,
+        instance: &InstanceId,
+        record: &Record,
+    ) -> Result<Option<String>, ClientError> {
+        let found = self.look(instance, Headers::new()).await?;
+        let (found, input) = found.ok_or_else(|| ClientError::Absent(instance.clone()))?;
+        let is_its_own = found.execution == record.execution;
+        if is_its_own { Ok(input) } else { Err(ClientError::MovedOn(instance.clone())) }
+    }
+
     pub(crate) async fn wait_started(
         &self,
         id: &InstanceId,
@@ -224,9 +236,6 @@ impl RemoteClient {
         };
         let found = self.look(instance, Headers::new()).await?;
         let (record, input) = found.ok_or_else(|| ClientError::Absent(instance.clone()))?;
-        if record.status == Status::Pending {
-            return Err(ClientError::NotBegun(instance.clone()));
-        }
         let request = StartRequest {
             version: record.queue.version.as_deref().map(str::to_owned),
             input,

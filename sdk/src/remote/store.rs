@@ -58,6 +58,10 @@ impl Manage for NoStore {
         Err(refused())
     }
 
+    async fn read_start(&self, _: &InstanceId) -> Result<Option<Message>, Refused> {
+        Err(refused())
+    }
+
     async fn purge(&self, _: Purge) -> Result<Purged, Refused> {
         Err(refused())
     }

@@ -13,8 +13,8 @@
 
 use prost::Message;
 use sha2::{Digest, Sha256};
-use tonic::Status;
 use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
 
 use dauer_core::model::Status as InstanceStatus;
 use dauer_core::send::StartRequest;
@@ -33,6 +33,9 @@ pub(crate) const REQUEST_ID_HEADER: &str = "dauer-request-id";
 /// The header in which clients of gRPC that try again say how often they have tried before.
 const ATTEMPTS_HEADER: &str = "grpc-previous-rpc-attempts";
 
+/// The field that names the statuses of a policy.
+const REPLACEABLE: &str = "orchestrationIdReusePolicy.replaceableStatus";
+
 /// How a start is recognised when it comes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
@@ -44,7 +47,34 @@ enum Identity {
     None,
 }
 
+/// What older SDKs mean by a policy of reuse: an instance in one of its statuses is kept, and that is no error.
+const KEEP: i32 = 1;
+
+/// The other thing that they mean: it is replaced.
+const REPLACE: i32 = 2;
+
 pub(crate) async fn start(
+    hub: &Hub,
+    metadata: &MetadataMap,
+    request: CreateInstanceRequest,
+) -> Result<CreateInstanceResponse, Status> {
+    let (kept, instance_id) = (kept(&request)?, request.instance_id.clone());
+    let exists = match start_new(hub, metadata, request).await {
+        Err(status) if status.code() == Code::AlreadyExists && !kept.is_empty() => status,
+        answer => return answer,
+    };
+    let record = hub.client.get(&orchestration(&instance_id)?).await.map_err(status::of)?;
+    let is_kept = record.is_some_and(|record| kept.contains(&record.status));
+    if is_kept { Ok(CreateInstanceResponse { instance_id }) } else { Err(exists) }
+}
+
+/// Those of a policy whose instances are kept.
+fn kept(request: &CreateInstanceRequest) -> Result<Vec<InstanceStatus>, Status> {
+    let policy = request.orchestration_id_reuse_policy.as_ref().filter(|policy| policy.legacy_action == KEEP);
+    policy.map_or(Ok(Vec::new()), |policy| statuses(REPLACEABLE, &policy.replaceable_status))
+}
+
+async fn start_new(
     hub: &Hub,
     metadata: &MetadataMap,
     request: CreateInstanceRequest,
@@ -131,7 +161,13 @@ fn asked(hub: &Hub, request: CreateInstanceRequest) -> Result<StartRequest, Stat
 /// (behaviour 46).
 fn reuse(request: &CreateInstanceRequest) -> Result<Reuse, Status> {
     let Some(policy) = &request.orchestration_id_reuse_policy else { return Ok(Reuse::default()) };
-    let replaceable = statuses("orchestrationIdReusePolicy.replaceableStatus", &policy.replaceable_status)?;
+    let replaceable = match policy.legacy_action {
+        KEEP => Vec::new(),
+        _ => statuses(REPLACEABLE, &policy.replaceable_status)?,
+    };
+    if policy.legacy_action == REPLACE {
+        return Ok(Reuse { replaceable });
+    }
     let living = replaceable.iter().any(|status| !status.is_ended());
     if living && !replaceable.contains(&InstanceStatus::Terminated) {
         return Err(Status::invalid_argument(

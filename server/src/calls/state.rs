@@ -6,8 +6,8 @@ use tonic::metadata::MetadataMap;
 
 use dauer_core::InstanceId;
 use dauer_core::model::{Encoded, Kind, Record};
-use dauer_hub::{Client, ClientError};
-use dauer_proto::{EventType, OrchestrationState, OrchestrationStatus, TaskFailureDetails, time};
+use dauer_hub::Client;
+use dauer_proto::{OrchestrationState, OrchestrationStatus, TaskFailureDetails, time};
 
 use crate::gate::header;
 use crate::options::INPUTS_AT_ONCE;
@@ -44,7 +44,10 @@ pub(crate) async fn told(
     (id, record): (&InstanceId, Record),
     payloads: Payloads,
 ) -> Result<OrchestrationState, Status> {
-    let input = if payloads == Payloads::All { input(client, id, &record).await? } else { None };
+    let input = match payloads {
+        Payloads::All => client.input(id, &record).await.map_err(status::of)?,
+        Payloads::None | Payloads::Outputs => None,
+    };
     let failure = record.failure.as_ref().map(Encoded::decode::<TaskFailureDetails>).transpose();
     let failure = failure.map_err(|_| Status::data_loss(format!("the failure of '{id}' cannot be read")))?;
     let text = |payload: dauer_core::model::Payload| payload.as_str().to_owned();
@@ -84,32 +87,4 @@ pub(crate) async fn all_told(
 /// Whether it is an orchestration: entities are told by calls of their own.
 pub(crate) fn is_orchestration(record: &Record) -> bool {
     record.queue.kind == Kind::Orchestration
-}
-
-/// The input, which stands in the first batch of the history. An instance that has not begun has no history yet; its input
-/// is told once it has.
-async fn input(client: &Client, id: &InstanceId, record: &Record) -> Result<Option<String>, Status> {
-    if record.history_len == 0 {
-        return Ok(None);
-    }
-    let (mut from, mut read) = (Some(0), 0);
-    while let Some(next) = from {
-        // As little as the store gives: whole batches, and the start is in the first but for rewound runs.
-        let slice = client.hub().read_history(id, Some(record.execution), next, 1).await;
-        let slice = slice.map_err(|refused| status::refusal(&refused))?;
-        for stored in &slice.batches {
-            read += stored.batch.count;
-            let events = stored.batch.decode();
-            let unreadable = |_| Status::data_loss(format!("the history of '{id}' cannot be read"));
-            for event in events.map_err(unreadable)? {
-                if let Some(EventType::ExecutionStarted(started)) = event.event_type {
-                    return Ok(started.input);
-                }
-            }
-        }
-        from = slice.next;
-    }
-    // One that was ended by force before it began has no start; otherwise the run was replaced between the two reads.
-    let whole = read >= record.history_len;
-    if whole { Ok(None) } else { Err(status::of(ClientError::MovedOn(id.clone()))) }
 }

@@ -18,8 +18,9 @@ use crate::hub::Hub;
 use crate::options::{JAVA_ITEMS_MAX, Limits};
 use crate::status;
 
-/// What clients in Java and JavaScript call themselves.
+/// What clients in Java, Go and JavaScript call themselves.
 const JAVA: &str = "grpc-java";
+const GO: &str = "grpc-go";
 const JAVASCRIPT: &str = "grpc-node-js";
 
 /// The items of one worker, until the hub is closed or the stream is old: then it is to come again.
@@ -46,14 +47,18 @@ pub(crate) fn items(
 
 fn worker(metadata: &MetadataMap, request: GetWorkItemsRequest, limits: &Limits) -> Worker {
     let agent = header(metadata, "user-agent").unwrap_or_default();
-    let unspecified = if agent.contains(JAVA) { JAVA_ITEMS_MAX } else { Worker::UNSPECIFIED_MAX };
     // Zero is no limit given, never none (behaviour 1.2); less makes no sense.
-    let at_once = |given: i32| usize::try_from(given).ok().filter(|given| *given > 0).unwrap_or(unspecified);
+    let at_once = |given: i32| {
+        usize::try_from(given).ok().filter(|given| *given > 0).unwrap_or(Worker::UNSPECIFIED_MAX)
+    };
     let streams_history = request.capabilities.contains(&WorkerCapability::HistoryStreaming.into());
     Worker {
         queues: queues(request.work_item_filters),
         turns_max: at_once(request.max_concurrent_orchestration_work_items),
         activities_max: at_once(request.max_concurrent_activity_work_items),
+        // Whatever it says of itself: it does one thing at a time.
+        items_max: if agent.contains(JAVA) { JAVA_ITEMS_MAX } else { usize::MAX },
+        names_tokens: !agent.contains(GO),
         streams_history,
         // The JavaScript SDK reads whatever comes (behaviour 10).
         item_bytes_max: if agent.contains(JAVASCRIPT) { usize::MAX } else { limits.item_bytes },
@@ -111,7 +116,9 @@ mod tests {
         let limits = Limits::default();
         let made = |name, request| worker(&agent(name), request, &limits);
         let java = made("grpc-java-netty/1.59.0", GetWorkItemsRequest::default());
-        assert_eq!((java.turns_max, java.activities_max, java.item_bytes_max), (2, 2, 4 * 1024 * 1024));
+        assert_eq!((java.items_max, java.item_bytes_max), (1, 4 * 1024 * 1024));
+        let go = made("grpc-go/1.56.3", GetWorkItemsRequest::default());
+        assert!(java.names_tokens && !go.names_tokens && go.items_max == usize::MAX);
         let js = made("grpc-node-js/1.14.0", GetWorkItemsRequest::default());
         assert_eq!((js.turns_max, js.activities_max, js.item_bytes_max), (100, 100, usize::MAX));
         let said = GetWorkItemsRequest {
@@ -121,7 +128,7 @@ mod tests {
             ..GetWorkItemsRequest::default()
         };
         let said = made("grpc-java-netty/1.59.0", said);
-        assert_eq!((said.turns_max, said.activities_max, said.streams_history), (7, 2, true));
+        assert_eq!((said.turns_max, said.activities_max, said.streams_history), (7, 100, true));
         assert!(!java.streams_history);
     }
 

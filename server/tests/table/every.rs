@@ -5,7 +5,7 @@ use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Request, Status};
 
-use crate::described;
+use super::described;
 use crate::support::Running;
 
 /// Bytes as they are.
@@ -99,7 +99,10 @@ async fn who_may_not_come_in_is_told_so_by_every_call() {
 /// A message that is cut off, or too large, is its sender's mistake, in the codes that SDKs expect.
 #[tokio::test]
 async fn nonsense_is_refused_by_every_call() {
-    let server = Running::with(|options| options.limits.message_bytes = 1_000).await;
+    let server = Running::with(|options| {
+        (options.limits.message_bytes, options.limits.answer_bytes) = (1_000, 1_000);
+    })
+    .await;
     for method in described() {
         // A string of five bytes of which none comes.
         assert_eq!(code(&server, &method, vec![0x0a, 5], &[]).await, Code::InvalidArgument, "{method}");

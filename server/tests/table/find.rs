@@ -6,9 +6,9 @@ use dauer_proto::wire::{
 };
 use tonic::{Code, Status};
 
+use super::{Client, Fixture};
 use crate::support::worker::Worker;
 use crate::support::{Running, ended, refused, start, state};
-use crate::{Client, Fixture};
 
 async fn query(client: &Client, query: InstanceQuery) -> Result<QueryInstancesResponse, Status> {
     let request = QueryInstancesRequest { query: Some(query) };

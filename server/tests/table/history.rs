@@ -4,7 +4,7 @@ use dauer_proto::wire::StreamInstanceHistoryRequest;
 use dauer_proto::{action, event, time};
 use tonic::Code;
 
-use crate::Fixture;
+use super::Fixture;
 use crate::support::worker::{Worker, complete};
 use crate::support::{chunks, ended, history, refused, start};
 

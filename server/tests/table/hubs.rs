@@ -2,7 +2,7 @@
 
 use dauer_proto::wire::{CreateTaskHubRequest, DeleteTaskHubRequest, GetWorkItemsRequest};
 
-use crate::Fixture;
+use super::Fixture;
 use crate::support::worker::{Worker, complete};
 use crate::support::{get, on, start, until};
 

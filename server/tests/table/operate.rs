@@ -7,9 +7,9 @@ use dauer_proto::wire::{
 use dauer_proto::{ActivityResponse, CreateInstanceRequest, OrchestrationStatus, action, event, failure};
 use tonic::{Code, Status};
 
+use super::{Client, Fixture};
 use crate::support::worker::{Worker, complete};
 use crate::support::{ended, history, refused, start, state};
-use crate::{Client, Fixture};
 
 fn failed(id: i32) -> dauer_proto::OrchestratorAction {
     action::complete(id, OrchestrationStatus::Failed, None, Some(failure::failure("Boom", "it broke")))

@@ -4,9 +4,9 @@ use dauer_proto::wire::{InstanceBatch, PurgeInstanceFilter, PurgeInstancesReques
 use dauer_proto::{OrchestrationStatus, PurgeRequest, action};
 use tonic::{Code, Status};
 
+use super::{Client, Fixture};
 use crate::support::worker::{Worker, complete};
 use crate::support::{ended, get, refused, start, until};
-use crate::{Client, Fixture};
 
 async fn purge(client: &Client, what: PurgeRequest, recursive: bool) -> Result<(i32, Option<bool>), Status> {
     let request = PurgeInstancesRequest { request: Some(what), recursive, ..Default::default() };

@@ -4,7 +4,7 @@ use dauer_proto::wire::{RaiseEventRequest, ResumeRequest, SuspendRequest, Termin
 use dauer_proto::{EventType, OrchestrationStatus, action};
 use tonic::Code;
 
-use crate::Fixture;
+use super::Fixture;
 use crate::support::worker::{Worker, complete};
 use crate::support::{ended, refused, start, state, status_is, with_header};
 

@@ -6,7 +6,7 @@ use dauer_proto::wire::OrchestrationIdReusePolicy;
 use dauer_proto::{CreateInstanceRequest, EventType, OrchestrationStatus, TraceContext, time};
 use tonic::{Code, Request};
 
-use crate::Fixture;
+use super::Fixture;
 use crate::support::worker::Worker;
 use crate::support::{ended, refused, start, state, with_header};
 
@@ -15,7 +15,7 @@ const TERMINATED: OrchestrationStatus = OrchestrationStatus::Terminated;
 
 fn policy(id: &str, statuses: &[OrchestrationStatus]) -> CreateInstanceRequest {
     let replaceable_status = statuses.iter().map(|status| (*status).into()).collect();
-    let policy = Some(OrchestrationIdReusePolicy { replaceable_status });
+    let policy = Some(OrchestrationIdReusePolicy { replaceable_status, legacy_action: 0 });
     CreateInstanceRequest { orchestration_id_reuse_policy: policy, ..start(id, "one") }
 }
 
@@ -25,6 +25,7 @@ pub(crate) async fn start_instance(fixture: &Fixture) {
     what_breaks_a_rule_is_refused(fixture).await;
     the_same_id_again(fixture).await;
     the_same_request_again(fixture).await;
+    what_older_clients_mean(fixture).await;
 }
 
 async fn everything_is_passed_on(Fixture { client, .. }: &Fixture) {
@@ -82,7 +83,7 @@ async fn what_breaks_a_rule_is_refused(Fixture { client, .. }: &Fixture) {
     assert_eq!(code, Code::InvalidArgument);
     let said = "Invalid reusable statuses: cannot exclude 'Terminated' while also allowing reuse of running instances";
     assert!(text.contains(said), "{text}");
-    let unknown = Some(OrchestrationIdReusePolicy { replaceable_status: vec![99] });
+    let unknown = Some(OrchestrationIdReusePolicy { replaceable_status: vec![99], legacy_action: 0 });
     let request = CreateInstanceRequest { orchestration_id_reuse_policy: unknown, ..start("a", "one") };
     assert_eq!(refusal(request).await.0, Code::InvalidArgument);
     let request = with_header("dauer-request-id", "not an id", start("a", "one"));
@@ -115,6 +116,26 @@ async fn the_same_id_again(Fixture { client, .. }: &Fixture) {
     assert_ne!(next.request.execution_id, turn.request.execution_id);
     worker.answer(next.answer(vec![crate::support::worker::complete(1, "3")])).await;
     assert_eq!(ended(client, "again").await.output.as_deref(), Some("3"));
+}
+
+/// Older clients say beside the statuses whether an instance in one of them is kept or replaced.
+async fn what_older_clients_mean(Fixture { client, .. }: &Fixture) {
+    let begin = async |id: &str, legacy_action: i32| {
+        let mut request = policy(id, &[OrchestrationStatus::Pending, RUNNING]);
+        request.name = "other".into();
+        if let Some(policy) = &mut request.orchestration_id_reuse_policy {
+            policy.legacy_action = legacy_action;
+        }
+        client.clone().start_instance(request).await
+    };
+    client.clone().start_instance(start("legacy", "one")).await.unwrap();
+    assert_eq!(begin("legacy", 1).await.unwrap().into_inner().instance_id, "legacy");
+    assert_eq!(state(client, "legacy").await.name, "one", "it is kept");
+    begin("legacy", 2).await.unwrap();
+    let mut worker = Worker::connect(client).await;
+    worker.finish("1").await;
+    assert_eq!(ended(client, "legacy").await.name, "other", "it is replaced");
+    assert_eq!(refused(begin("legacy", 1).await).0, Code::AlreadyExists, "it is in another status");
 }
 
 /// Made again because the answer was lost it is the same start; made again deliberately it is another.

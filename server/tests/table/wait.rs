@@ -6,7 +6,7 @@ use dauer_proto::OrchestrationStatus;
 use dauer_proto::wire::GetInstanceRequest;
 use tonic::{Code, Request};
 
-use crate::Fixture;
+use super::Fixture;
 use crate::support::worker::{Worker, complete};
 use crate::support::{Running, get, refused, start, state, told, within};
 
@@ -19,7 +19,9 @@ pub(crate) async fn get_instance(fixture: &Fixture) {
     let input = Some("\"in\"".to_owned());
     let request = dauer_proto::CreateInstanceRequest { input, ..start("a", "one") };
     client.clone().start_instance(request).await.unwrap();
-    assert_eq!(state(client, "a").await.orchestration_status(), OrchestrationStatus::Pending);
+    let pending = state(client, "a").await;
+    assert_eq!(pending.orchestration_status(), OrchestrationStatus::Pending);
+    assert_eq!(pending.input.as_deref(), Some("\"in\""), "it is known before it begins");
     let mut worker = Worker::connect(client).await;
     let turn = worker.turn().await;
     let custom = dauer_proto::OrchestratorResponse {
@@ -43,7 +45,7 @@ pub(crate) async fn get_instance(fixture: &Fixture) {
 /// behaviour-19, behaviour-48.
 pub(crate) async fn wait_for_instance_start(fixture: &Fixture) {
     let client = &fixture.client;
-    let wait = |client: &crate::Client| {
+    let wait = |client: &super::Client| {
         let mut client = client.clone();
         tokio::spawn(async move { client.wait_for_instance_start(get("a")).await })
     };

@@ -8,7 +8,7 @@ use dauer_proto::wire::{
 use dauer_proto::{ActivityResponse, EntityBatchResult, OrchestrationStatus, OrchestratorResponse, action};
 use tonic::Code;
 
-use crate::Fixture;
+use super::Fixture;
 use crate::support::worker::{Worker, complete};
 use crate::support::{ended, refused, start};
 

@@ -173,6 +173,8 @@ defects! {
     StaleGet,
     /// A slice of history misses the batch that ends with the event asked for.
     HistoryOffByOne,
+    /// A start that is not due yet is not told.
+    StartHiddenUntilDue,
     /// A page of a query begins with the last row of the page before.
     QueryRepeatsRow,
     /// A query's conditions are ignored.

@@ -77,6 +77,10 @@ impl Manage for MemoryHub {
         read.await
     }
 
+    async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused> {
+        self.shell.call(Call::Get, |state| state.read_start(instance)).await
+    }
+
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         self.shell.call(Call::Purge, |state| state.purge(&purge)).await?
     }

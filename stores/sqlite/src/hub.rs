@@ -63,6 +63,11 @@ impl Manage for SqliteHub {
         self.shell.read(move |view| view.read_history(&instance, execution, (from, max_bytes))).await
     }
 
+    async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused> {
+        let instance = instance.clone();
+        self.shell.read(move |view| view.read_start(&instance)).await
+    }
+
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         self.shell.write(None, move |scope| scope.purge(&purge)).await
     }

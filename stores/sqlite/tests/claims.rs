@@ -3,18 +3,16 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use crate::support::build::{host, instance, message, start, step, task, want};
+use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
 use dauer_store::{
     Checkpoint, ClaimedTurn, Clock, Completion, Delivered, DropReason, DumpItem, Hold, Host, HubName, Item,
     Manage, Refused, Release, Revision, SessionId, Status, TaskLease, Then, Timestamp, Work,
 };
-use support::build::{host, instance, message, start, step, task, want};
-use support::{Folder, clock, everything, options, run};
 
 const LEASE: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_millis(1);

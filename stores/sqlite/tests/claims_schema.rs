@@ -3,14 +3,12 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::build::{host, instance, message, start, step, want};
+use crate::support::{Folder, clock, database, everything, open, run};
 use dauer_store::{HubName, Query, Refused, Timestamp};
-use support::build::{host, instance, message, start, step, want};
-use support::{Folder, clock, database, everything, open, run};
 
 const LEASE: Duration = Duration::from_secs(30);
 

@@ -2,16 +2,14 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use crate::support::build::{host, start, want};
+use crate::support::{Folder, clock, options, run};
 use dauer_sqlite::{Options, SqliteStore};
 use dauer_store::{Clock, HubName, Timestamp};
-use support::build::{host, start, want};
-use support::{Folder, clock, options, run};
 
 const LEASE: Duration = Duration::from_secs(10);
 const HOUR: i64 = 60 * 60 * 1_000;

@@ -2,12 +2,12 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::build::{event, host, instance, message, start, step, task, want};
+use crate::support::{Folder, clock, everything, options, run};
 use dauer_memory::MemoryStore;
 use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{
@@ -15,8 +15,6 @@ use dauer_store::{
     Message, Order, Purge, Query, Record, Release, SessionId, Status, Tags, Task, TaskLease, Then, Timestamp,
     Trouble, TroubleKind, Work,
 };
-use support::build::{event, host, instance, message, start, step, task, want};
-use support::{Folder, clock, everything, options, run};
 
 const RUNS: u64 = 12;
 const CALLS: usize = 500;

@@ -2,16 +2,14 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::time::Duration;
 
 use futures::StreamExt;
 
+use crate::support::build::{host, instance, message, start, step, task, want};
+use crate::support::{Folder, clock, database, everything, open, options, run};
 use dauer_sqlite::{OpenError, Options, SqliteStore};
 use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Kind, Refused, Timestamp};
-use support::build::{host, instance, message, start, step, task, want};
-use support::{Folder, clock, database, everything, open, options, run};
 
 fn hub() -> HubName {
     HubName::new("orders").expect("a valid name")

@@ -5,18 +5,16 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::build::{event, host, instance, message, start, step, task, want};
+use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{OpenError, SqliteStore};
 use dauer_store::{
     Class, Control, DumpItem, EntityRecord, HubName, Message, Parent, Payload, Query, SessionId, StoredBatch,
     Then,
 };
-use support::build::{event, host, instance, message, start, step, task, want};
-use support::{Folder, clock, everything, options, run};
 
 /// The format that is written now.
 const CURRENT: &str = "format4";

@@ -2,14 +2,12 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::build::{host, message_id, start, step, want};
+use crate::support::{Folder, clock, database, options, run};
 use dauer_sqlite::{Options, SqliteStore};
 use dauer_store::{Class, Create, ExecutionId, HubName, Manage, Order, Purge, Purged, Query, Reuse, Status};
-use support::build::{host, message_id, start, step, want};
-use support::{Folder, clock, database, options, run};
 
 const BEHIND: usize = 8;
 
@@ -163,7 +161,7 @@ fn a_key_that_is_used_again_is_in_the_index() {
         assert_eq!(tagged(&folder), 8);
         end_all(&hub, 1).await;
         // The newest goes, and the next instance gets its key, which the index must have.
-        let gone = Purge::Ids(vec![support::build::instance("order00007")]);
+        let gone = Purge::Ids(vec![crate::support::build::instance("order00007")]);
         assert_eq!(hub.purge(gone).await.unwrap().count, 1);
         hub.create(vec![start_in("south", 99)]).await.remove(0).unwrap();
         assert_eq!(tagged(&folder), 8);

@@ -2,6 +2,4 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
 
-mod support;
-
 dauer_conformance::suite!(crate::support::SqliteFixture::with_handles(2), crate::support::rule);

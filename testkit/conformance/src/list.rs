@@ -109,6 +109,7 @@ macro_rules! each_rule {
                 r13d_a_query_filters
                 r13e_a_list_names_the_ended
                 r13f_a_query_begins_with_the_newest_when_asked
+                r13g_a_start_is_told_until_its_run_begins
             }
             14 limits {
                 r14a_beyond_a_limit_is_refused_by_name

@@ -85,6 +85,7 @@ const EXPECTED: &[(Defect, &str)] = &[
     (NextDueTooLate, "r12g_the_next_due_time_is_never_too_late"),
     (StaleGet, "r13a_get_sees_every_acknowledged_write"),
     (HistoryOffByOne, "r13b_a_history_is_read_in_whole_batches"),
+    (StartHiddenUntilDue, "r13g_a_start_is_told_until_its_run_begins"),
     (QueryRepeatsRow, "r13c_a_query_pages_over_every_instance_once"),
     (QueryFilterIgnored, "r13d_a_query_filters"),
     (ListIncludesLiving, "r13e_a_list_names_the_ended"),

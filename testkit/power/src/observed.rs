@@ -116,6 +116,10 @@ impl Manage for Observed {
         refused(&self.tell, "read_history", answer)
     }
 
+    async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused> {
+        refused(&self.tell, "read_start", self.inner.read_start(instance).await)
+    }
+
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         refused(&self.tell, "purge", self.inner.purge(purge).await)
     }

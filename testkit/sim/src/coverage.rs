@@ -36,7 +36,7 @@ pub const CALLS: [Call; 21] = [
 ];
 
 /// The kinds of hints that the memory store sends. `Elsewhere` is of stores with several processes.
-pub const HINTS: [&str; 4] = ["ready turn", "ready task", "status", "session ended"];
+pub const HINTS: [&str; 5] = ["ready turn", "ready task", "due", "status", "session ended"];
 
 /// What orchestrations ask for. `SendEntityMessage` and `RewindOrchestration` are missing: there are no entities' turns
 /// yet, and no worker rewinds.

@@ -55,7 +55,7 @@ impl Swarm {
         }
         Self {
             rates,
-            deed_pause: Duration::from_millis(random.pick(&[500, 3_000, 10_000])),
+            deed_pause: Duration::from_millis(random.pick(&[100, 500, 3_000, 10_000])),
             delay_max: Duration::from_millis(random.pick(&[50, 1_000, 10_000, 40_000])),
             chaos: Duration::from_secs(random.between(5, 60)),
             give_way: random.pick(&[0, 2_000, 10_000]),
@@ -311,6 +311,7 @@ fn hint_name(hint: &Hint) -> &'static str {
     match hint {
         Hint::Ready(WorkKind::Activity) => "ready task",
         Hint::Ready(_) => "ready turn",
+        Hint::Due(..) => "due",
         Hint::Status(..) => "status",
         Hint::Ended(..) => "ended",
         Hint::SessionEnded(_) => "session ended",

@@ -237,6 +237,10 @@ impl Manage for Wire {
             .await
     }
 
+    async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused> {
+        self.call(Call::Get, self.network.hub.read_start(instance)).await
+    }
+
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         let (history, began) = (&self.network.history, self.network.history.moment());
         let answer = self.call(Call::Purge, self.network.hub.purge(purge.clone())).await;

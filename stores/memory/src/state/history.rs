@@ -1,8 +1,9 @@
-//! Reading histories.
+//! Reading histories, and how a run begins that has none yet.
 
-use dauer_store::{ExecutionId, Fence, InstanceId, Refused, SessionId, Slice, StoredBatch};
+use dauer_store::{ExecutionId, Fence, InstanceId, Message, Refused, SessionId, Slice, StoredBatch};
 
 use super::State;
+use super::instance::opens;
 use crate::defect::Defect;
 
 impl State {
@@ -34,6 +35,19 @@ impl State {
         let instance = self.instances.get(id);
         let instance = instance.filter(|i| execution.is_none_or(|execution| execution == i.record.execution));
         instance.map(|instance| self.slice(&instance.history, from, max_bytes)).unwrap_or_default()
+    }
+
+    /// What the current run waits to begin with.
+    pub(crate) fn read_start(&self, id: &InstanceId) -> Option<Message> {
+        let instance = self.instances.get(id).filter(|instance| instance.record.history_len == 0)?;
+        let hidden = |message: &Message| {
+            self.broken(Defect::StartHiddenUntilDue) && message.visible_at > self.moment.now
+        };
+        let begins = |message: &&Message| {
+            opens(message).is_some_and(|start| start.record.execution == instance.record.execution)
+                && !hidden(message)
+        };
+        instance.prologue.iter().chain(instance.inbox.iter()).find(begins).cloned()
     }
 
     /// Whole batches from the one that holds event `from`, at most about `max_bytes`, at least one.

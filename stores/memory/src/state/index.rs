@@ -80,11 +80,17 @@ impl<K: Clone> Index<K> {
         found.map(|(position, item)| (*position, item.clone()))
     }
 
-    /// When the next item that is not due becomes due, in the queues that are asked for.
-    pub(crate) fn next_time(&self, now: Timestamp, wanted: impl Fn(&QueueKey) -> bool) -> Option<Timestamp> {
+    /// When the first item that was not due at that time becomes due, in the queues and of the items that are asked for.
+    pub(crate) fn next_time(
+        &self,
+        since: Timestamp,
+        wanted: impl Fn(&QueueKey) -> bool,
+        takes: impl Fn(&K) -> bool,
+    ) -> Option<Timestamp> {
         let queues = self.queues.iter().filter(|(queue, _)| wanted(queue));
-        let later = (Excluded((now, u64::MAX)), Unbounded);
-        queues.filter_map(|(_, items)| items.range(later).next().map(|((time, _), _)| *time)).min()
+        let later = (Excluded((since, u64::MAX)), Unbounded);
+        let first = queues.filter_map(|(_, items)| items.range(later).find(|(_, item)| takes(item)));
+        first.map(|((time, _), _)| *time).min()
     }
 
     /// All items with their queue and time.

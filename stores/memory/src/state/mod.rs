@@ -67,6 +67,12 @@ pub(crate) struct State {
     to_relay: BTreeSet<InstanceId>,
 }
 
+/// What a host is told of a place where claims find something now, or later.
+fn ready_hint(place: &Place, now: Timestamp) -> Hint {
+    let kind = place.queue.kind;
+    if place.time <= now { Hint::Ready(kind) } else { Hint::Due(kind, place.time.since(now)) }
+}
+
 impl State {
     pub(crate) fn new(limits: StoreLimits) -> Self {
         let zero = Timestamp::default();
@@ -178,9 +184,7 @@ impl State {
         }
         if let Some(new) = &place {
             self.ready_turns.insert(new, id.clone());
-            if new.time <= now {
-                self.hints.push(Hint::Ready(new.queue.kind));
-            }
+            self.hints.push(ready_hint(new, now));
         }
         instance.place = place;
     }
@@ -206,9 +210,7 @@ impl State {
         }
         if let Some(new) = &place {
             self.ready_tasks.insert(new, key.clone());
-            if new.time <= now {
-                self.hints.push(Hint::Ready(new.queue.kind));
-            }
+            self.hints.push(ready_hint(new, now));
         }
         task.place = place;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dauer_store::{InstanceId, Kind, Queues, Refused, Scale, SessionId};
+use dauer_store::{DUE_OVERLAP, InstanceId, Kind, QueueKey, Queues, Refused, Scale, SessionId};
 
 use super::State;
 use super::task::TaskKey;
@@ -42,8 +42,15 @@ impl State {
         self.acting(session)?;
         self.relay();
         let now = self.now();
-        let turns = self.ready_turns.next_time(now, |queue| queues.admits(queue));
-        let tasks = self.ready_tasks.next_time(now, |queue| queues.admits(queue));
+        let since = now.before(DUE_OVERLAP);
+        let wanted = |queue: &QueueKey| queues.admits(queue);
+        // What another session keeps is for that one.
+        let takes = |id: &InstanceId| {
+            let holder = self.instances.get(id).and_then(|instance| instance.holder);
+            holder.is_none_or(|held| held.session == session || !self.is_live(held.session))
+        };
+        let turns = self.ready_turns.next_time(since, wanted, takes);
+        let tasks = self.ready_tasks.next_time(since, wanted, |_| true);
         let late = u32::from(self.broken(Defect::NextDueTooLate));
         Ok([turns, tasks].into_iter().flatten().min().map(|time| time.since(now) * (1 + late)))
     }

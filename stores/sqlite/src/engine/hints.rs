@@ -72,7 +72,9 @@ impl Listeners {
     pub(crate) fn send(&self, group: &mut Group) {
         let mut all = self.all();
         let ready = std::mem::take(&mut group.ready).into_iter().map(|(hub, kind)| (hub, Hint::Ready(kind)));
-        for (hub, hint) in ready.chain(group.hints.drain(..)) {
+        let due = std::mem::take(&mut group.due).into_iter();
+        let due = due.map(|(hub, kind, after)| (hub, Hint::Due(kind, after)));
+        for (hub, hint) in ready.chain(due).chain(group.hints.drain(..)) {
             for listener in all.get_mut(&hub).into_iter().flatten() {
                 if listener.ear == Ear::Client || !matches!(hint, Hint::Status(..) | Hint::Ended(..)) {
                     listener.send(hint.clone());

@@ -7,7 +7,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Class, Hold, Message, MessageId, QueueKey, Status, Timestamp};
+use dauer_store::{Class, Hold, InstanceId, Message, MessageId, QueueKey, Status, Timestamp};
 
 use super::View;
 use super::instance::Instance;
@@ -291,6 +291,29 @@ impl View<'_> {
         let mut find = self.db.prepare_cached("SELECT body FROM inbox WHERE key = ?1")?;
         let body: Vec<u8> = find.query_row([key], |row| row.get(0))?;
         Ok(read_message(&body)?)
+    }
+
+    /// What the current run of an instance waits to begin with, as it lies in the file.
+    pub(crate) fn read_start(&self, id: &InstanceId) -> Outcome<Option<Message>> {
+        let instance = self.instance(id)?.filter(|instance| instance.record.history_len == 0);
+        let Some(instance) = instance else { return Ok(None) };
+        let mut find = self.db.prepare_cached(
+            "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3) ORDER BY kind, position, key",
+        )?;
+        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
+        while let Some(row) = rows.next()? {
+            let message = read_message(&row.get::<_, Vec<u8>>(0)?)?;
+            match &message.class {
+                Class::Start(start) | Class::Rewind(start)
+                    if start.record.execution == instance.record.execution =>
+                {
+                    return Ok(Some(message));
+                }
+                // It waits for the end of this run.
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// The messages before the inbox, or those in it, in order, as they lie in the file.

@@ -37,6 +37,7 @@ mod undelivered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -88,6 +89,8 @@ pub(crate) struct Group {
     pub(crate) hints: Vec<(HubName, Hint)>,
     /// Which work may be ready: told once, however much there is.
     pub(crate) ready: BTreeSet<(HubName, Kind)>,
+    /// How long until the first of it is ready that is not yet.
+    pub(crate) due: Vec<(HubName, Kind, Duration)>,
     /// What this transaction has done.
     pub(crate) effort: Effort,
     /// A time beyond the clock's that this transaction has learnt of.
@@ -117,6 +120,7 @@ impl Group {
             hot: Hot::new(memory),
             hints: Vec::new(),
             ready: BTreeSet::new(),
+            due: Vec::new(),
             effort: Effort::default(),
             raised: Timestamp::default(),
             undelivered,
@@ -133,6 +137,7 @@ impl Group {
     pub(crate) fn begin(&mut self) {
         self.hints.clear();
         self.ready.clear();
+        self.due.clear();
         self.effort = Effort::default();
         self.raised = Timestamp::default();
         self.buried.clear();
@@ -248,6 +253,18 @@ impl<'g, 'c> Scope<'g, 'c> {
         self.group.effort.statements += 1;
         self.group.effort.rows += rows as u64;
         Ok(rows)
+    }
+
+    /// Tells of work that is ready at that time.
+    fn hint_of(&mut self, kind: Kind, at: Timestamp) {
+        let after = at.since(self.now);
+        if after.is_zero() {
+            return self.hint(Hint::Ready(kind));
+        }
+        match self.group.due.iter_mut().find(|(hub, due, _)| hub == self.name && *due == kind) {
+            Some((_, _, earliest)) => *earliest = after.min(*earliest),
+            None => self.group.due.push((self.name.clone(), kind, after)),
+        }
     }
 
     fn hint(&mut self, hint: Hint) {

@@ -36,8 +36,8 @@ impl Scope<'_, '_> {
         let earliest = instance.ready_at.map_or(visible_at, |ready| ready.min(visible_at));
         instance.ready_at = Some(earliest);
         let idle = instance.holder.is_some_and(|held| held.grip == Grip::Idle);
-        if idle && earliest <= self.now {
-            self.hint(dauer_store::Hint::Ready(instance.record.queue.kind));
+        if idle {
+            self.hint_of(instance.record.queue.kind, earliest);
         }
         Ok(())
     }

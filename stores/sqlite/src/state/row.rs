@@ -242,9 +242,14 @@ impl Scope<'_, '_> {
         };
         let place = instance.ready_at.filter(|_| free).map(|ready_at| ready_at.max(instance.not_before));
         if (place, offered) != (instance.place, instance.offered)
-            && place.is_some_and(|place| place <= self.now)
+            && let Some(place) = place
         {
-            self.hint(Hint::Ready(kind));
+            self.hint_of(kind, place);
+        } else if let Some(ready_at) = instance.ready_at.filter(|ready_at| *ready_at > self.now)
+            && instance.holder.is_some_and(|held| held.grip == Grip::Idle)
+        {
+            // Whoever keeps it is to look when its time has come.
+            self.hint_of(kind, ready_at);
         }
         (instance.place, instance.offered) = (place, offered);
         Ok(())

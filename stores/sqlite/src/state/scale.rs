@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Kind, Queues, Scale, SessionId, Timestamp};
+use dauer_store::{DUE_OVERLAP, Kind, Queues, Scale, SessionId, Timestamp};
 
 use super::{Scope, View};
 use crate::fail::Outcome;
@@ -70,11 +70,12 @@ impl View<'_> {
         if unsent.exists([self.hub])? {
             return Ok(Some(Duration::ZERO));
         }
+        let since = self.now.before(DUE_OVERLAP).0;
         let mut kept = self.db.prepare_cached(
             "SELECT ready_at FROM instances WHERE holder = ?1 AND grip = 2 AND ready_at > ?2 ORDER BY ready_at LIMIT 1",
         )?;
         let mut earliest: Option<i64> =
-            kept.query_row(params![session, self.now.0], |row| row.get(0)).optional()?;
+            kept.query_row(params![session, since], |row| row.get(0)).optional()?;
         for (key, queue) in self.queues()? {
             if !queues.admits(&queue) {
                 continue;
@@ -87,7 +88,7 @@ impl View<'_> {
                     "SELECT place FROM instances WHERE offered = ?1 AND place > ?2 ORDER BY place LIMIT 1"
                 }
             })?;
-            let found: Option<i64> = next.query_row(params![key, self.now.0], |row| row.get(0)).optional()?;
+            let found: Option<i64> = next.query_row(params![key, since], |row| row.get(0)).optional()?;
             earliest = earliest.into_iter().chain(found).min();
         }
         Ok(earliest.map(|time| Timestamp(time).since(self.now)))

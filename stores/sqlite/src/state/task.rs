@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use dauer_store::{
-    Completion, Delivered, DropReason, Epoch, Hint, Item, MessageId, QueueKey, SessionId, Task, TaskFence,
+    Completion, Delivered, DropReason, Epoch, Item, MessageId, QueueKey, SessionId, Task, TaskFence,
     TaskLease, Timestamp,
 };
 
@@ -188,8 +188,10 @@ impl Scope<'_, '_> {
             Some(session) => !self.lives(session)?,
         };
         let place = (free && !held.withdrawn).then(|| held.ready_at.max(held.not_before));
-        if place != held.place && place.is_some_and(|place| place <= self.now) {
-            self.hint(Hint::Ready(held.task.queue.kind));
+        if place != held.place
+            && let Some(place) = place
+        {
+            self.hint_of(held.task.queue.kind, place);
         }
         held.place = place;
         Ok(())

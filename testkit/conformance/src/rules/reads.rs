@@ -200,6 +200,36 @@ pub async fn r13e_a_list_names_the_ended(fixture: &dyn Fixture) {
     w.same(&failed.ids, &vec![], "none of them failed");
 }
 
+/// How a run is to begin can be read until it has begun, before it is due too; after a continue-as-new it is the start of
+/// the next run, and never that of a start that waits for the end of this one.
+pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let read = async |id: &str| w.ok(w.manage().read_start(&instance(id)).await, "read_start");
+    w.running("loop").await;
+    w.deliver(w.event_to("loop")).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    let step = Step::of(&turn).continue_as_new(Vec::new());
+    let next = w.start_in("loop", "Orders", |record| record.execution = step.execution());
+    session.commit(Step::of(&turn).continue_as_new(vec![next.clone()])).await;
+    w.same(&read("loop").await, &Some(next), "the next run has not begun");
+    session.commit(Step::of(&session.turn().await)).await;
+
+    w.same(&read("order").await, &None, "nobody is there");
+    let later = w.scheduled_start("order", HOUR);
+    w.start_with(later.clone()).await;
+    w.deliver(w.event_to("order")).await;
+    w.same(&read("order").await, &Some(later), "it waits for its time");
+    w.advance(HOUR).await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    w.check(read("order").await.is_some(), "a claim begins nothing yet");
+    session.commit(Step::of(&turn)).await;
+    w.same(&read("order").await, &None, "the run has begun");
+    w.send(w.start_message("order")).await;
+    w.same(&read("order").await, &None, "another start is none of this run's business");
+}
+
 /// A query that asks for the newest first is answered from that end, page by page, every instance once, with and without a
 /// tag; instances of one moment by their id. What is started meanwhile changes nothing of what is left, and a cursor goes
 /// on in its own order only.

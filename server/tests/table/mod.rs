@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // What is not there fails the test.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod every;
 mod find;
 mod history;
@@ -22,7 +19,7 @@ use std::collections::BTreeSet;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-use support::{Client, Running};
+use crate::support::{Client, Running};
 
 /// A server, and a client of it.
 struct Fixture {

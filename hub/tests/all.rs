@@ -1,0 +1,12 @@
+//! One program for all of these tests: each would be built and linked with everything that is tested.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
+
+mod cancel;
+mod claims;
+mod fusion;
+mod host;
+mod operators;
+mod retention;
+mod support;
+mod waits;

@@ -1,0 +1,10 @@
+//! One program for all of these tests: each would be built and linked with everything that is tested.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
+
+mod items;
+mod life;
+mod limits;
+mod secure;
+mod support;
+mod table;
