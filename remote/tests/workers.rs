@@ -221,6 +221,7 @@ async fn a_worker_that_does_not_read_is_sent_no_more() {
     let refunds = Filter::Names([("refund".into(), VersionRule::Any)].into());
     let queues = Queues { orchestrations: refunds, ..Queues::default() };
     let mut others = stage.workers.connect(Worker { queues, ..Worker::default() });
+    stage.until(|figures| figures.turns_held >= 2).await;
     no_item(&mut others).await;
     assert_eq!(stage.workers.figures().turns_held, 2, "the second is the one beyond the limit");
     // As soon as it reads it is sent the rest.

@@ -18,7 +18,7 @@ use dauer_proto::{
     ActionType, ActivityRequest, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction,
     OrchestratorRequest, OrchestratorResponse, TaskFailureDetails, WorkItem, WorkItemRequest, action,
 };
-use dauer_remote::{Options, WorkerStream, Workers};
+use dauer_remote::{Figures, Options, WorkerStream, Workers};
 use dauer_store::{Env, Reuse};
 
 /// How long anything may take on a machine that is busy elsewhere.
@@ -73,6 +73,16 @@ impl Stage {
 
     pub(crate) async fn ended(&self, instance: &str) -> Record {
         self.client.wait_ended(&id(instance), SOON).await.unwrap()
+    }
+
+    /// Waits until the workers' figures are so.
+    pub(crate) async fn until(&self, condition: impl Fn(Figures) -> bool) {
+        let looks = async {
+            while !condition(self.workers.figures()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(SOON, looks).await.unwrap();
     }
 
     /// Waits until the store has every turn back.
