@@ -1,6 +1,6 @@
 //! Every program in `sdk/examples`, started as a reader starts it and run to its end, on both stores.
 //!
-//! `cargo test` builds the examples before it runs any test. `cargo test --test examples` alone does not: what is missing
+//! `cargo test` builds the examples before it runs any test. `cargo test --test all` alone does not: what is missing
 //! or older than its source is an error here, never a pass.
 
 #![allow(clippy::unwrap_used)] // Also in what the tests share.

@@ -1,6 +1,6 @@
 //! Files of every format that was ever written are read for ever.
 //!
-//! `DAUER_GOLDEN=write cargo test -p dauer-sqlite --test golden` writes the file of the current format anew: only when
+//! `DAUER_GOLDEN=write cargo test -p dauer-sqlite --test all golden::` writes the file of the current format anew: only when
 //! the format has changed, under a new name.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking.
