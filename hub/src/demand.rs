@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 
 use dauer_core::Timestamp;
 use dauer_core::planted::{self, Bug};
 
 use crate::options::DUE_TRUSTED;
 use crate::session::Session;
+
+/// A sleep; it gives the time until which it was asked for.
+pub(crate) type Sleep = BoxFuture<'static, Timestamp>;
 
 /// Whether a claim is wanted, under way, or put off.
 pub(crate) struct Demand {
@@ -38,10 +41,16 @@ impl Demand {
         self.full = false;
     }
 
-    /// A sleep has ended.
-    pub(crate) fn wake(&mut self) {
-        self.sleeping_until = None;
-        self.wanted = true;
+    /// The sleep until then has ended. Says whether it was the one that counts: one that was overtaken by an earlier one
+    /// asks for nothing. Each would otherwise go on beside the other for ever, one more for every timer that cut a
+    /// sleep short.
+    pub(crate) fn wake(&mut self, until: Timestamp) -> bool {
+        let counts = self.sleeping_until == Some(until);
+        if counts {
+            self.sleeping_until = None;
+            self.wanted = true;
+        }
+        counts
     }
 
     /// Whether to claim now; the caller does if so.
@@ -74,12 +83,8 @@ impl Demand {
     }
 
     /// Nothing was ready. Gives a sleep until something is due by time, or until hints are no longer trusted; nothing
-    /// when one that ends earlier is under way. A later one may go on beside it: waking twice does no harm.
-    pub(crate) fn idle(
-        &mut self,
-        session: &Session,
-        due: Option<Duration>,
-    ) -> Option<BoxFuture<'static, ()>> {
+    /// when one that ends earlier is under way. A later one is overtaken.
+    pub(crate) fn idle(&mut self, session: &Session, due: Option<Duration>) -> Option<Sleep> {
         self.fruitless += 1;
         let poll = session.retry_delay(self.fruitless).min(session.options.poll_max);
         if planted::is_on(Bug::NoPolling) && due.is_none() {
@@ -95,17 +100,17 @@ impl Demand {
 
     /// Something new is due after so long: perhaps before the sleep that is under way ends. Later than the next poll it is
     /// found by that.
-    pub(crate) fn due(&mut self, session: &Session, after: Duration) -> Option<BoxFuture<'static, ()>> {
+    pub(crate) fn due(&mut self, session: &Session, after: Duration) -> Option<Sleep> {
         if after > session.options.poll_max { None } else { self.sleep(session, after) }
     }
 
     /// A sleep, unless one that ends earlier is under way.
-    fn sleep(&mut self, session: &Session, wait: Duration) -> Option<BoxFuture<'static, ()>> {
+    fn sleep(&mut self, session: &Session, wait: Duration) -> Option<Sleep> {
         let until = session.env.now().after(wait);
         if self.sleeping_until.is_some_and(|earlier| earlier <= until) {
             return None;
         }
         self.sleeping_until = Some(until);
-        Some(session.env.sleep_until(until))
+        Some(session.env.sleep_until(until).map(move |()| until).boxed())
     }
 }

@@ -22,7 +22,7 @@ use crate::activities::{Answer, Done};
 use crate::cache::Cache;
 use crate::cancel::{Found, Lookout};
 use crate::commit::Pending;
-use crate::demand::Demand;
+use crate::demand::{Demand, Sleep};
 use crate::hold::{Begin, Ticket};
 use crate::options::{
     CLAIM_MAX, CLAIMED_SHARE, EXPLAIN_BUSY, EXPLAINED_MAX, TASK_ROOM_PATIENCE, TIME_CARRIED_MAX,
@@ -40,7 +40,7 @@ pub(crate) enum Side {
 
 /// Something that was under way has come to an end.
 pub(crate) enum Step {
-    Woken(Side),
+    Woken(Side, Timestamp),
     Idle(Side, Option<Duration>),
     ClaimedTurns(Result<Vec<ClaimedTurn>, Refused>),
     ClaimedTasks(Result<Vec<TaskLease>, Refused>),
@@ -215,9 +215,9 @@ impl Dispatch {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Woken(side) => {
-                self.polls |= side == Side::Turns;
-                self.demand(side).wake();
+            Step::Woken(side, until) => {
+                let counts = self.demand(side).wake(until);
+                self.polls |= counts && side == Side::Turns;
             }
             Step::Idle(side, due) => self.idle(side, due),
             Step::ClaimedTurns(result) => self.claimed_turns(result),
@@ -373,8 +373,8 @@ impl Dispatch {
         self.sleep(side, sleep);
     }
 
-    fn sleep(&mut self, side: Side, sleep: Option<BoxFuture<'static, ()>>) {
-        self.steps.extend(sleep.map(|sleep| sleep.map(move |()| Step::Woken(side)).boxed()));
+    fn sleep(&mut self, side: Side, sleep: Option<Sleep>) {
+        self.steps.extend(sleep.map(|sleep| sleep.map(move |until| Step::Woken(side, until)).boxed()));
     }
 
     fn hear(&mut self, told: Timestamp) {

@@ -11,11 +11,13 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use dauer_core::model::{Status, TroubleKind};
+use dauer_core::send::StartRequest;
 use dauer_core::turn::Stalled;
+use dauer_core::{InstanceId, Timestamp};
 use dauer_hub::HostOptions;
 use dauer_memory::Call;
 use dauer_proto::failure;
-use dauer_store::{DumpItem, Item, Manage, Release};
+use dauer_store::{DumpItem, Item, Manage, Release, Reuse};
 
 use crate::support::{Chain, Plan, World, pass, raw, want};
 
@@ -37,6 +39,28 @@ async fn lease_a04_a_host_that_lost_the_race_asks_again_and_not_too_often() {
     world.until(&id, |record| record.status == Status::Running).await;
     // A poll of the host, and one of the client that waits.
     assert!(world.elapsed() - before <= Duration::from_secs(8), "after {:?}", world.elapsed() - before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_was_cut_short_leaves_no_second_poll() {
+    let world = World::new();
+    world.host(Chain::new(), HostOptions::default());
+    for i in 0..50 {
+        // A poll is some seconds away: this cuts the sleep before it short.
+        pass(20).await;
+        let id = InstanceId::new(format!("chain-{i}")).unwrap();
+        let scheduled = Some(Timestamp(1_000_000).after(world.elapsed() + Duration::from_millis(300)));
+        let request =
+            StartRequest { input: Some("0".into()), scheduled, ..StartRequest::new(id.clone(), "chain") };
+        world.client.start(request, Reuse::default()).await.unwrap();
+        world.ended(&id).await;
+    }
+    // Past the first polls after something has happened, which follow one another quickly.
+    pass(30).await;
+    let before = world.plan.count(Call::ClaimTurns);
+    pass(60).await;
+    let asked = world.plan.count(Call::ClaimTurns) - before;
+    assert!((10..=40).contains(&asked), "{asked} claims in a minute of nothing");
 }
 
 #[tokio::test(start_paused = true)]
