@@ -1,6 +1,7 @@
 //! The streams of a hub, the room they have, and the tokens that are out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::channel::mpsc::{Sender, UnboundedSender};
 use futures::channel::oneshot;
@@ -298,7 +299,8 @@ fn widen(filter: &mut Filter, by: &Filter) {
         *filter = Filter::All;
         return;
     };
-    for (name, rule) in others {
+    let names = Arc::make_mut(names);
+    for (name, rule) in &**others {
         match (names.get_mut(name), rule) {
             (None, rule) => _ = names.insert(name.clone(), rule.clone()),
             (Some(known @ VersionRule::Listed(_)), VersionRule::Any) => *known = VersionRule::Any,
@@ -318,7 +320,7 @@ mod tests {
     use dauer_core::model::Kind;
 
     fn names(rules: &[(&str, VersionRule)]) -> Filter {
-        Filter::Names(rules.iter().map(|(name, rule)| ((*name).into(), rule.clone())).collect())
+        Filter::from_iter(rules.iter().map(|(name, rule)| ((*name).into(), rule.clone())))
     }
 
     fn listed(versions: &[&str]) -> VersionRule {

@@ -194,7 +194,7 @@ async fn a_worker_has_no_more_in_its_hands_than_it_says() {
 async fn what_only_a_busy_worker_can_do_waits_for_it() {
     let stage = Stage::new(Options::default());
     let only = |name: &str, turns_max| {
-        let orchestrations = Filter::Names([(name.into(), VersionRule::Any)].into());
+        let orchestrations = Filter::from_iter([(name.into(), VersionRule::Any)]);
         Worker { turns_max, queues: Queues { orchestrations, ..Queues::default() }, ..Worker::default() }
     };
     stage.start("a", "checkout", None).await;
@@ -218,7 +218,7 @@ async fn a_worker_that_does_not_read_is_sent_no_more() {
         stage.start(name, "checkout", Some(&large)).await;
     }
     let mut slow = stage.workers.connect(Worker::default());
-    let refunds = Filter::Names([("refund".into(), VersionRule::Any)].into());
+    let refunds = Filter::from_iter([("refund".into(), VersionRule::Any)]);
     let queues = Queues { orchestrations: refunds, ..Queues::default() };
     let mut others = stage.workers.connect(Worker { queues, ..Worker::default() });
     stage.until(|figures| figures.turns_held >= 2).await;
@@ -265,7 +265,7 @@ async fn a_worker_gets_only_what_it_asks_for() {
     // behaviour-56
     let stage = Stage::new(Options::default());
     let names = |rules: &[(&str, VersionRule)]| {
-        Filter::Names(rules.iter().map(|(name, rule)| ((*name).into(), rule.clone())).collect())
+        Filter::from_iter(rules.iter().map(|(name, rule)| ((*name).into(), rule.clone())))
     };
     let two = VersionRule::Listed(vec!["2".into()]);
     let queues = Queues {

@@ -23,6 +23,8 @@ use dauer_replay::{ActivityContext, ActivityError, Live, Registry, TurnError};
 #[doc = include_str!("docs/executors.md")]
 pub struct LocalExecutor {
     registry: Arc<Registry>,
+    /// What that code can run: asked for with every claim.
+    queues: Queues,
     replay_always: bool,
 }
 
@@ -30,7 +32,7 @@ impl LocalExecutor {
     /// An executor of that code.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
-        Self { registry: Arc::new(registry), replay_always: false }
+        Self { queues: queues(&registry), registry: Arc::new(registry), replay_always: false }
     }
 
     /// Replays every turn from its history instead of keeping the future alive: slower, and what tests want.
@@ -80,27 +82,31 @@ impl LocalExecutor {
     }
 }
 
+fn queues(registry: &Registry) -> Queues {
+    let mut versions = BTreeMap::<Arc<str>, Vec<Arc<str>>>::new();
+    for program in registry.orchestrations() {
+        let version = program.version().unwrap_or_default().into();
+        versions.entry(program.name().into()).or_default().push(version);
+    }
+    let orchestrations = versions.into_iter().map(|(name, all)| (name, VersionRule::Listed(all)));
+    let activities = registry.activities().map(|program| (program.name().into(), VersionRule::Any));
+    Queues {
+        orchestrations: orchestrations.collect(),
+        entities: Filter::none(),
+        activities: activities.collect(),
+    }
+}
+
 #[async_trait]
 impl Executor for LocalExecutor {
     fn queues(&self) -> Queues {
-        let mut versions = BTreeMap::<Arc<str>, Vec<Arc<str>>>::new();
-        for program in self.registry.orchestrations() {
-            let version = program.version().unwrap_or_default().into();
-            versions.entry(program.name().into()).or_default().push(version);
-        }
-        let orchestrations = versions.into_iter().map(|(name, all)| (name, VersionRule::Listed(all)));
-        let activities = self.registry.activities().map(|program| (program.name().into(), VersionRule::Any));
-        Queues {
-            orchestrations: Filter::Names(orchestrations.collect()),
-            entities: Filter::none(),
-            activities: Filter::Names(activities.collect()),
-        }
+        self.queues.clone()
     }
 
     /// All versions of the names it has: one that is not registered is shown as trouble instead of waiting unseen.
     fn explains(&self) -> Option<Queues> {
         let names = self.registry.orchestrations().map(|program| (program.name().into(), VersionRule::Any));
-        Some(Queues { orchestrations: Filter::Names(names.collect()), ..self.queues() })
+        Some(Queues { orchestrations: names.collect(), ..self.queues() })
     }
 
     fn fuses(&self) -> bool {

@@ -48,15 +48,21 @@ pub enum Filter {
     /// Everything.
     #[default]
     All,
-    /// Only these names, each with its versions. An empty list is nothing.
-    Names(BTreeMap<Arc<str>, VersionRule>),
+    /// Only these names, each with its versions. An empty list is nothing. Shared: every claim carries it.
+    Names(Arc<BTreeMap<Arc<str>, VersionRule>>),
 }
 
 impl Filter {
     /// Takes nothing.
     #[must_use]
     pub fn none() -> Self {
-        Self::Names(BTreeMap::new())
+        Self::from_iter([])
+    }
+}
+
+impl FromIterator<(Arc<str>, VersionRule)> for Filter {
+    fn from_iter<N: IntoIterator<Item = (Arc<str>, VersionRule)>>(names: N) -> Self {
+        Self::Names(Arc::new(names.into_iter().collect()))
     }
 }
 
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
 
     fn only(name: &str, rule: VersionRule) -> Queues {
-        let filter = Filter::Names(BTreeMap::from([(name.into(), rule)]));
+        let filter = Filter::from_iter([(name.into(), rule)]);
         Queues { orchestrations: filter.clone(), entities: filter.clone(), activities: filter }
     }
 

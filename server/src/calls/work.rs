@@ -78,7 +78,7 @@ fn queues(filters: Option<WorkItemFilters>) -> Queues {
 }
 
 fn names(filters: impl Iterator<Item = (String, Vec<String>)>) -> Filter {
-    let mut names = BTreeMap::new();
+    let mut names = BTreeMap::<Arc<str>, VersionRule>::new();
     for (name, versions) in filters {
         let listed = versions.into_iter().map(Into::into);
         // A name that stands there twice is given both times.
@@ -89,7 +89,7 @@ fn names(filters: impl Iterator<Item = (String, Vec<String>)>) -> Filter {
             VersionRule::Any => {}
         }
     }
-    Filter::Names(names)
+    Filter::from_iter(names)
 }
 
 /// Entities are not there yet.

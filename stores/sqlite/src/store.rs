@@ -78,6 +78,7 @@ impl SqliteStore {
             path: path.into(),
             durability,
             db: Some(connect(path, durability)?),
+            lasting: true,
             seen: None,
             told: None,
             gate,

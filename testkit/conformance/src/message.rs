@@ -226,7 +226,7 @@ pub(crate) fn names(turns: &[ClaimedTurn]) -> Vec<&str> {
 #[must_use]
 pub(crate) fn only(name: &str) -> dauer_store::Queues {
     let names = [(Arc::from(name), dauer_store::VersionRule::Any)];
-    let filter = dauer_store::Filter::Names(names.into_iter().collect());
+    let filter = dauer_store::Filter::from_iter(names);
     dauer_store::Queues {
         orchestrations: filter.clone(),
         entities: dauer_store::Filter::none(),

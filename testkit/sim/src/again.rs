@@ -121,20 +121,35 @@ impl Clients {
         }
     }
 
-    /// Waits until nobody of it runs: a child that still did could not be started anew.
+    /// Waits until nobody of it runs, or is about to, as a child that was rewound and has not noticed yet: one that does
+    /// could not be started anew.
     async fn wait_for_family(&self, case: &Case) -> Runs {
         let mut runs = Runs::new();
         for (id, _) in case.program.family(&case.id) {
-            loop {
-                match self.client().wait_ended(&id, PATIENCE).await {
-                    Ok(record) => drop(runs.insert(id.clone(), record.execution)),
-                    Err(ClientError::Absent(_)) => {}
-                    Err(_) => continue,
-                }
-                break;
+            if let Some(record) = self.settled(&id).await {
+                runs.insert(id, record.execution);
             }
         }
         runs
+    }
+
+    /// The record of an instance that has ended and that nothing waits for that begins it anew; `None` when it is absent.
+    async fn settled(&self, id: &InstanceId) -> Option<Record> {
+        while self.ended(id).await.is_some() && self.start_waits(id).await {
+            self.sleep(LOOK_PAUSE).await;
+        }
+        // What had waited may have begun between the two looks.
+        self.ended(id).await
+    }
+
+    async fn ended(&self, id: &InstanceId) -> Option<Record> {
+        loop {
+            match self.client().wait_ended(id, PATIENCE).await {
+                Ok(record) => return Some(record),
+                Err(ClientError::Absent(_)) => return None,
+                Err(_) => {}
+            }
+        }
     }
 
     fn note_run(&self, case: &Case, record: &Record) {

@@ -1,6 +1,5 @@
 //! Many seeds at once: each is independent, so that every core takes the next one.
 
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +35,12 @@ impl Batch {
     }
 }
 
+/// How many threads make sense here.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Runs a seed; one that panics has failed.
 #[must_use]
 pub fn run_caught(seed: u64, config: &Config) -> Outcome {
@@ -49,18 +54,20 @@ pub fn run_caught(seed: u64, config: &Config) -> Outcome {
 }
 
 /// Runs these seeds on so many threads. `tell` is asked after each how many there were, on whatever thread.
-pub fn run_all(seeds: Range<u64>, config: &Config, threads: usize, tell: impl Fn(u64, u64) + Sync) -> Batch {
-    let next = AtomicU64::new(seeds.start);
+pub fn run_all(
+    seeds: impl IntoIterator<Item = u64, IntoIter: Send>,
+    config: &Config,
+    threads: usize,
+    tell: impl Fn(u64, u64) + Sync,
+) -> Batch {
+    let next = Mutex::new(seeds.into_iter());
     let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     let total = Mutex::new(Batch::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
+                    let Some(seed) = unpoisoned(&next).next() else { return };
                     let outcome = run_caught(seed, config);
                     failed.fetch_add(u64::from(!outcome.violations.is_empty()), Ordering::Relaxed);
                     unpoisoned(&total).add(outcome);

@@ -37,6 +37,7 @@ const TURN_LATE_MAX: Duration = Duration::from_secs(5);
 /// The code of a host.
 pub(crate) struct Code {
     pub(crate) local: LocalExecutor,
+    pub(crate) queues: Queues,
     pub(crate) env: Arc<SimEnv>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) journal: Arc<Journal>,
@@ -112,7 +113,7 @@ impl Code {
 #[async_trait]
 impl Executor for Code {
     fn queues(&self) -> Queues {
-        with_foreign(self.local.queues())
+        self.queues.clone()
     }
 
     fn explains(&self) -> Option<Queues> {
@@ -169,13 +170,14 @@ impl Executor for Code {
 }
 
 /// And what this executor runs without the SDK.
-fn with_foreign(mut queues: Queues) -> Queues {
+pub(crate) fn with_foreign(mut queues: Queues) -> Queues {
     if let Filter::Names(names) = &mut queues.orchestrations {
+        let names = Arc::make_mut(names);
         names.insert(REUSING.into(), VersionRule::Any);
         names.insert(POISON.into(), VersionRule::Any);
     }
     if let Filter::Names(names) = &mut queues.activities {
-        names.insert(UNSTEADY.into(), VersionRule::Any);
+        Arc::make_mut(names).insert(UNSTEADY.into(), VersionRule::Any);
     }
     queues
 }

@@ -178,16 +178,16 @@ impl Search {
     }
 
     fn run(mut self) -> Result<(), String> {
-        let placed = vec![false; self.events.len()];
+        let placed = Placed::none_of(&self.events);
         if self.place(placed, None) { Ok(()) } else { Err(self.furthest.1) }
     }
 
     /// Whether the rest can be placed after this state.
-    fn place(&mut self, mut placed: Vec<bool>, mut state: Option<View>) -> bool {
+    fn place(&mut self, mut placed: Placed, mut state: Option<View>) -> bool {
         loop {
-            let open = self.open(&placed);
+            let open = placed.open(&self.events);
             let Some(next) = open.iter().copied().find(|at| self.reads(*at, state)) else {
-                if placed.iter().zip(&self.events).all(|(done, event)| *done || event.ended == u64::MAX) {
+                if placed.owed == 0 {
                     return true;
                 }
                 let changes: Vec<(usize, Option<View>)> = open
@@ -201,46 +201,86 @@ impl Search {
                 let last = *last;
                 for (at, after) in changes.into_iter().take(count - 1) {
                     let mut branch = placed.clone();
-                    branch[at] = true;
+                    branch.add(at, &self.events);
                     if self.place(branch, after) {
                         return true;
                     }
                 }
                 let Some(after) = change(&self.events[last].what, state) else { return false };
-                placed[last] = true;
+                placed.add(last, &self.events);
                 state = after;
                 continue;
             };
-            placed[next] = true;
+            placed.add(next, &self.events);
         }
-    }
-
-    /// What may come next: nothing else that is left was answered before it began.
-    fn open(&self, placed: &[bool]) -> Vec<usize> {
-        let mut open = Vec::new();
-        let mut first_end = u64::MAX;
-        for (at, event) in self.events.iter().enumerate().filter(|(at, _)| !placed[*at]) {
-            if event.began > first_end {
-                break;
-            }
-            first_end = first_end.min(event.ended);
-            open.push(at);
-        }
-        open.retain(|at| self.events[*at].began <= first_end);
-        open
     }
 
     fn reads(&self, at: usize, state: Option<View>) -> bool {
         reads(&self.events[at].what, state)
     }
 
-    fn remember(&mut self, placed: &[bool], open: &[usize], state: Option<View>) {
-        let done = placed.iter().filter(|done| **done).count();
+    fn remember(&mut self, placed: &Placed, open: &[usize], state: Option<View>) {
+        let done = placed.is.iter().filter(|done| **done).count();
         if done >= self.furthest.0 {
             let waiting: Vec<&What> = open.iter().map(|at| &self.events[*at].what).collect();
             self.furthest =
                 (done, format!("after {done} events it is {state:?}, and nothing of {waiting:?} fits"));
         }
+    }
+}
+
+/// Which events have their place. Those before `from` are looked at no more, so that a long history is passed through once.
+#[derive(Clone)]
+struct Placed {
+    is: Vec<bool>,
+    /// Everything before has its place, or need not have happened.
+    from: usize,
+    /// What is before `from` and has no place.
+    perhaps: Vec<usize>,
+    /// How many have none and must have one.
+    owed: usize,
+}
+
+impl Placed {
+    fn none_of(events: &[Event]) -> Self {
+        let owed = events.iter().filter(|event| event.ended != u64::MAX).count();
+        let mut placed = Self { is: vec![false; events.len()], from: 0, perhaps: Vec::new(), owed };
+        placed.go_on(events);
+        placed
+    }
+
+    fn add(&mut self, at: usize, events: &[Event]) {
+        self.is[at] = true;
+        self.owed -= usize::from(events[at].ended != u64::MAX);
+        self.perhaps.retain(|perhaps| *perhaps != at);
+        self.go_on(events);
+    }
+
+    fn go_on(&mut self, events: &[Event]) {
+        while let Some(event) = events.get(self.from)
+            && (self.is[self.from] || event.ended == u64::MAX)
+        {
+            if !self.is[self.from] {
+                self.perhaps.push(self.from);
+            }
+            self.from += 1;
+        }
+    }
+
+    /// What may come next: nothing else that is left was answered before it began. What need not have happened never ends,
+    /// and began before all that follows: it always may.
+    fn open(&self, events: &[Event]) -> Vec<usize> {
+        let mut open = self.perhaps.clone();
+        let mut first_end = u64::MAX;
+        for (at, event) in events.iter().enumerate().skip(self.from).filter(|(at, _)| !self.is[*at]) {
+            if event.began > first_end {
+                break;
+            }
+            first_end = first_end.min(event.ended);
+            open.push(at);
+        }
+        open.retain(|at| events[*at].began <= first_end);
+        open
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dauer::LocalExecutor;
-use dauer_hub::{Host, HostOptions, TroublePolicy};
+use dauer_hub::{Executor as _, Host, HostOptions, TroublePolicy};
 use dauer_replay::Registry;
 use dauer_store::{Env, HostId, Manage, SessionId};
 use futures::channel::oneshot;
 use futures::future::FutureExt;
 
-use crate::code::{Actions, Code};
+use crate::code::{Actions, Code, with_foreign};
 use crate::elsewhere::{Elsewhere, is_elsewhere};
 use crate::env::SimEnv;
 use crate::executor::Owner;
@@ -149,6 +149,7 @@ impl Hosts {
         let local = LocalExecutor::new(registry.clone());
         let local = if self.replay_always { local.replay_always() } else { local };
         let code = Code {
+            queues: with_foreign(local.queues()),
             local,
             env: Arc::clone(&env),
             plan: Arc::clone(&self.network.plan),

@@ -1,20 +1,17 @@
-//! Hunting planted bugs: seeds from 0 on, until one of them finds the bug that is on. The checkers do not know that
-//! anything is planted at all.
+//! Hunting what is planted: seeds from 0 on, until one of them finds the bug or the defect that is on. The checkers do not
+//! know that anything is planted at all.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use dauer_core::planted::Bug;
 
 use crate::batch::{run_all, run_caught};
 use crate::config::Config;
 use crate::outcome::Outcome;
 use crate::unpoisoned;
 
-/// The first of so many seeds that reports something while that bug is on.
+/// The first of so many seeds that reports something with that configuration.
 #[must_use]
-pub fn hunt(bug: Bug, seeds: u64, threads: usize) -> Option<Outcome> {
-    let config = Config { planted: Some(bug), ..Config::default() };
+pub fn hunt(config: &Config, seeds: u64, threads: usize) -> Option<Outcome> {
     let next = AtomicU64::new(0);
     let found: Mutex<Option<Outcome>> = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -26,7 +23,7 @@ pub fn hunt(bug: Bug, seeds: u64, threads: usize) -> Option<Outcome> {
                     if seed >= seeds || unpoisoned(&found).is_some() {
                         return;
                     }
-                    let outcome = run_caught(seed, &config);
+                    let outcome = run_caught(seed, config);
                     let mut found = unpoisoned(&found);
                     if !outcome.violations.is_empty() && found.as_ref().is_none_or(|first| seed < first.seed)
                     {

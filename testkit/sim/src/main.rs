@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use dauer_sim::batch::{Batch, run_all, run_caught};
+use dauer_sim::batch::{Batch, cores, run_all, run_caught};
 use dauer_sim::coverage::SEEDS_MIN;
 use dauer_sim::kinds::{Kind, UnknownKind};
 use dauer_sim::{Config, Outcome, shrink, table};
@@ -172,10 +172,6 @@ fn obey(command: Command) -> Result<bool, Misunderstood> {
         #[cfg(feature = "planted")]
         Command::Planted { seeds, only } => planted::run(seeds, only.as_deref(), cores()),
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// To those who read the result.

@@ -1,6 +1,7 @@
 //! `dauer-sim planted`: every planted bug is found, by checkers that do not know which is on.
 
 use dauer_core::planted::Bug;
+use dauer_sim::Config;
 use dauer_sim::hunt::{clean, hunt};
 
 use crate::{Misunderstood, say, tell};
@@ -21,7 +22,8 @@ pub(crate) fn run(seeds: u64, only: Option<&str>, threads: usize) -> Result<bool
     say(&format!("{:22} {:>10}  {}", "planted bug", "first seed", "what was reported"));
     for bug in bugs {
         tell(&format!("planting {}", bug.name()));
-        match hunt(bug, seeds, threads) {
+        let config = Config { planted: Some(bug), ..Config::default() };
+        match hunt(&config, seeds, threads) {
             Some(outcome) => {
                 let report = outcome.telling().unwrap_or_default();
                 say(&format!("{:22} {:>10}  {report}", bug.name(), outcome.seed));

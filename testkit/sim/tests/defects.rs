@@ -4,7 +4,9 @@
 //! run: the planted bug `stale-execution` takes away both protections).
 
 use dauer_memory::Defect;
-use dauer_sim::{Config, run};
+use dauer_sim::Config;
+use dauer_sim::batch::cores;
+use dauer_sim::hunt::hunt;
 
 /// How many seeds a defect may hide from.
 const SEEDS: u64 = 1_000;
@@ -34,8 +36,7 @@ fn broken_stores_are_found() {
     let mut missed = Vec::new();
     for defect in FOUND {
         let config = Config { defect: Some(defect), ..Config::default() };
-        let found = (0..SEEDS).map(|seed| run(seed, &config)).find(|outcome| !outcome.violations.is_empty());
-        match found {
+        match hunt(&config, SEEDS, cores()) {
             Some(outcome) => eprintln!("{defect:?}: seed {}: {}", outcome.seed, outcome.violations[0]),
             None => missed.push(defect),
         }

@@ -2,20 +2,19 @@
 //! without it.
 
 use dauer_core::planted::Bug;
+use dauer_sim::Config;
+use dauer_sim::batch::cores;
 use dauer_sim::hunt::{clean, hunt};
 
 /// How many seeds a bug may hide from.
 const SEEDS: u64 = 200;
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 #[test]
 fn every_planted_bug_is_found() {
     let mut missed = Vec::new();
     for bug in Bug::ALL {
-        match hunt(*bug, SEEDS, cores()) {
+        let config = Config { planted: Some(*bug), ..Config::default() };
+        match hunt(&config, SEEDS, cores()) {
             Some(outcome) => eprintln!("{}: seed {}: {:?}", bug.name(), outcome.seed, outcome.telling()),
             None => missed.push(bug.name()),
         }

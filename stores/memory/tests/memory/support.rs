@@ -37,7 +37,7 @@ pub(crate) fn want(count: usize) -> Want {
 }
 
 pub(crate) fn only(name: &str) -> Queues {
-    let filter = Filter::Names([(name.into(), VersionRule::Any)].into());
+    let filter = Filter::from_iter([(name.into(), VersionRule::Any)]);
     Queues { orchestrations: filter.clone(), entities: filter.clone(), activities: filter }
 }
 

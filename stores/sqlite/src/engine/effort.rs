@@ -21,6 +21,8 @@ pub(crate) struct Tally {
     /// How often the log had begun anew when the file was opened.
     restarts_before: u32,
     commits: AtomicU64,
+    /// Of those, the ones that were made durable at once.
+    lasting: AtomicU64,
     turns: AtomicU64,
     statements: AtomicU64,
     rows: AtomicU64,
@@ -36,15 +38,18 @@ impl Tally {
             log,
             synced: durability == Durability::Full,
             commits: AtomicU64::new(0),
+            lasting: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             statements: AtomicU64::new(0),
             rows: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn add(&self, effort: &Effort) {
+    /// One more transaction, and whether it had to last.
+    pub(crate) fn add(&self, effort: &Effort, lasts: bool) {
         for (sum, more) in [
             (&self.commits, effort.commits),
+            (&self.lasting, if lasts { effort.commits } else { 0 }),
             (&self.turns, effort.turns),
             (&self.statements, effort.statements),
             (&self.rows, effort.rows),
@@ -55,14 +60,14 @@ impl Tally {
 
     pub(crate) fn read(&self) -> Effort {
         let load = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
-        let commits = load(&self.commits);
+        let lasting = load(&self.lasting);
         let restarted = u64::from(restarts(&self.log).saturating_sub(self.restarts_before));
         Effort {
-            commits,
+            commits: load(&self.commits),
             turns: load(&self.turns),
             statements: load(&self.statements),
             rows: load(&self.rows),
-            syncs: if self.synced { commits } else { 0 } + RESTART_SYNCS * restarted,
+            syncs: if self.synced { lasting } else { 0 } + RESTART_SYNCS * restarted,
         }
     }
 }

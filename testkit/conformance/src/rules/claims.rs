@@ -21,7 +21,7 @@ pub async fn r12a_a_claim_filters_by_queue(fixture: &dyn Fixture) {
     let claim = |queues: Queues| session.claim(Want { queues, ..want(10) });
     let versions = |version: &str| {
         let listed = VersionRule::Listed(vec![version.into()]);
-        Queues { orchestrations: Filter::Names([("Orders".into(), listed)].into()), ..Queues::default() }
+        Queues { orchestrations: Filter::from_iter([("Orders".into(), listed)]), ..Queues::default() }
     };
 
     for (queues, what) in [
