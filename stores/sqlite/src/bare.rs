@@ -28,7 +28,7 @@ impl Count {
 
     /// This was done. Accesses to the disk are not told but found out.
     pub fn add(&self, effort: &Effort) {
-        self.0.add(effort, true);
+        self.0.add(effort);
     }
 
     /// All that was done.

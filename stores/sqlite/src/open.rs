@@ -123,17 +123,12 @@ fn plain(path: &Path) -> rusqlite::Result<Connection> {
 
 fn settings(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    set_durability(connection, durability)?;
-    connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))
-}
-
-/// What the commits of a connection survive from now on.
-pub(crate) fn set_durability(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    connection.pragma_update(None, "synchronous", synchronous)
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))
 }
 
 fn sqlite_failure(path: &Path, error: rusqlite::Error) -> OpenError {

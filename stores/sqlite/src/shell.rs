@@ -41,7 +41,7 @@ impl Shell {
         call: Option<Call>,
         mut operation: impl FnMut(&mut Scope<'_, '_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T, Refused> {
-        one(self.send_off(call, vec![()], move |scope, ()| operation(scope), None).await)
+        one(self.send_off(call, vec![()], move |scope, ()| operation(scope), |_| {}).await)
     }
 
     /// A claim: what it wins finds its way back when the caller is gone.
@@ -54,7 +54,7 @@ impl Shell {
         let claim = move |scope: &mut Scope<'_, '_>, (): &()| {
             operation(scope).map(|won| Delivery::new(won, Arc::clone(&undelivered)))
         };
-        Ok(one(self.send_off(Some(call), vec![()], claim, Some(Delivery::send_off)).await)?.receive())
+        Ok(one(self.send_off(Some(call), vec![()], claim, Delivery::send_off).await)?.receive())
     }
 
     /// A batch: every element is judged on its own, so that one that breaks does not take the others with it.
@@ -68,7 +68,7 @@ impl Shell {
         A: Send + 'static,
         T: Send + 'static,
     {
-        self.send_off(call, batch, each, None).await
+        self.send_off(call, batch, each, |_| {}).await
     }
 
     async fn send_off<A: Send + 'static, T: Send + 'static>(
@@ -76,7 +76,7 @@ impl Shell {
         call: Option<Call>,
         batch: Vec<A>,
         each: impl FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send + 'static,
-        send_off: Option<fn(&mut T)>,
+        send_off: fn(&mut T),
     ) -> Vec<Result<T, Refused>> {
         let count = batch.len();
         let all = |refused: &Refused| (0..count).map(|_| Err(refused.clone())).collect();

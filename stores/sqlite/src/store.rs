@@ -78,7 +78,6 @@ impl SqliteStore {
             path: path.into(),
             durability,
             db: Some(connect(path, durability)?),
-            lasting: true,
             seen: None,
             told: None,
             gate,

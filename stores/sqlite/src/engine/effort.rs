@@ -21,8 +21,6 @@ pub(crate) struct Tally {
     /// How often the log had begun anew when the file was opened.
     restarts_before: u32,
     commits: AtomicU64,
-    /// Of those, the ones that were made durable at once.
-    lasting: AtomicU64,
     turns: AtomicU64,
     statements: AtomicU64,
     rows: AtomicU64,
@@ -38,18 +36,15 @@ impl Tally {
             log,
             synced: durability == Durability::Full,
             commits: AtomicU64::new(0),
-            lasting: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             statements: AtomicU64::new(0),
             rows: AtomicU64::new(0),
         }
     }
 
-    /// One more transaction, and whether it had to last.
-    pub(crate) fn add(&self, effort: &Effort, lasts: bool) {
+    pub(crate) fn add(&self, effort: &Effort) {
         for (sum, more) in [
             (&self.commits, effort.commits),
-            (&self.lasting, if lasts { effort.commits } else { 0 }),
             (&self.turns, effort.turns),
             (&self.statements, effort.statements),
             (&self.rows, effort.rows),
@@ -60,14 +55,14 @@ impl Tally {
 
     pub(crate) fn read(&self) -> Effort {
         let load = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
-        let lasting = load(&self.lasting);
+        let commits = load(&self.commits);
         let restarted = u64::from(restarts(&self.log).saturating_sub(self.restarts_before));
         Effort {
-            commits: load(&self.commits),
+            commits,
             turns: load(&self.turns),
             statements: load(&self.statements),
             rows: load(&self.rows),
-            syncs: if self.synced { lasting } else { 0 } + RESTART_SYNCS * restarted,
+            syncs: if self.synced { commits } else { 0 } + RESTART_SYNCS * restarted,
         }
     }
 }

@@ -15,10 +15,6 @@ pub(crate) trait Job: Send {
     /// How many parts it has.
     fn parts(&self) -> usize;
 
-    /// Whether what it writes has to survive the loss of power once it is answered. A claim does not: it is in force for
-    /// every process at once, and whoever won it loses power too. The next write that lasts makes it last as well.
-    fn lasts(&self) -> bool;
-
     /// Runs one. `Err` means that the transaction must be rolled back.
     fn run(&mut self, part: usize, transaction: &mut Transaction<'_>) -> Result<(), Refused>;
 
@@ -36,18 +32,18 @@ struct Batch<A, T, F> {
     hub: HubName,
     elements: Vec<A>,
     each: F,
-    /// For a claim: what is done with an answer once its transaction is, or may be, in the file.
-    send_off: Option<fn(&mut T)>,
+    /// What is done with an answer once its transaction is, or may be, in the file.
+    send_off: fn(&mut T),
     answers: Vec<Option<Result<T, Refused>>>,
     caller: oneshot::Sender<Vec<Result<T, Refused>>>,
 }
 
-/// A job, and where its answers come. With a `send_off` it is a claim.
+/// A job, and where its answers come.
 pub(crate) fn batch_job<A, T, F>(
     hub: HubName,
     elements: Vec<A>,
     each: F,
-    send_off: Option<fn(&mut T)>,
+    send_off: fn(&mut T),
 ) -> (Box<dyn Job>, Answers<T>)
 where
     A: Send + 'static,
@@ -81,10 +77,6 @@ where
         self.elements.len()
     }
 
-    fn lasts(&self) -> bool {
-        self.send_off.is_none()
-    }
-
     fn run(&mut self, part: usize, transaction: &mut Transaction<'_>) -> Result<(), Refused> {
         let outcome =
             transaction.scope(&self.hub).and_then(|mut scope| (self.each)(&mut scope, &self.elements[part]));
@@ -97,11 +89,9 @@ where
     }
 
     fn fail(&mut self, part: usize, refused: Refused) {
-        if let (Refused::Unknown(_), Some(Ok(answer)), Some(send_off)) =
-            (&refused, &mut self.answers[part], self.send_off)
-        {
+        if let (Refused::Unknown(_), Some(Ok(answer))) = (&refused, &mut self.answers[part]) {
             // Dropped below, after it was sent off: what may have been won waits for the next claim, which looks again.
-            send_off(answer);
+            (self.send_off)(answer);
         }
         self.answers[part] = Some(Err(refused));
     }
@@ -112,7 +102,7 @@ where
         drop(elements);
         let answers = answers.into_iter().map(|answer| {
             let mut answer = answer.unwrap_or_else(|| Err(unanswered()));
-            if let (Ok(answer), Some(send_off)) = (&mut answer, send_off) {
+            if let Ok(answer) = &mut answer {
                 send_off(answer);
             }
             answer

@@ -41,7 +41,7 @@ type Operation = fn(&mut Scope<'_, '_>) -> Outcome<()>;
 
 /// One job of all these operations.
 fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<()>) {
-    batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope), None)
+    batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope), |()| {})
 }
 
 /// A writer on that file that is driven by hand, and whoever could send it orders.
@@ -57,7 +57,6 @@ fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
         path: file.path(),
         durability: Durability::Full,
         db: Some(db),
-        lasting: true,
         seen: None,
         told: None,
         gate,
@@ -183,46 +182,4 @@ fn a_full_disk_is_told_takes_nothing_with_it_and_heals() {
     let [Ok(()), Err(Refused::NotExecuted(cause)), Ok(()), Ok(())] = &told[..] else { panic!("{told:?}") };
     assert!(cause.to_string().contains("full"), "{cause}");
     assert_eq!(count(&file), 3);
-}
-
-/// What a commit on this connection waits for: 1 is `NORMAL`, 2 is `FULL`.
-fn synchronous(writer: &Writer) -> i64 {
-    let db = writer.db.as_ref().expect("it is open");
-    db.pragma_query_value(None, "synchronous", |row| row.get(0)).expect("a number")
-}
-
-#[test]
-fn only_a_claim_does_not_wait_for_the_disk() {
-    let claim = || {
-        let each = |scope: &mut Scope<'_, '_>, operation: &Operation| operation(scope);
-        batch_job(HubName::default(), vec![write_one as Operation], each, Some(|()| {})).0
-    };
-    let write = || job(vec![write_one]).0;
-    let file = File::new("lasting");
-    let (mut writer, _sender) = writer(&file, "");
-    // What is written in which group, what its commit waits for, and how many have waited so far.
-    for (jobs, waits, waited) in [
-        (vec![claim()], 1, 0),
-        (vec![claim(), claim()], 1, 0),
-        (vec![claim(), write()], 2, 1),
-        (vec![write()], 2, 2),
-        (vec![claim()], 1, 2),
-        (vec![write(), claim()], 2, 3),
-    ] {
-        writer.serve(jobs);
-        let effort = writer.tally.read();
-        assert_eq!((synchronous(&writer), effort.syncs), (waits, waited), "{} commits", effort.commits);
-    }
-    // A new connection begins with waiting, whatever came last.
-    writer.serve(vec![claim()]);
-    writer.db = None;
-    writer.serve(vec![write()]);
-    assert_eq!(synchronous(&writer), 2);
-    // Who does not want to wait at all never does.
-    writer.durability = Durability::Normal;
-    writer.db = None;
-    for jobs in [vec![write()], vec![claim()], vec![write()]] {
-        writer.serve(jobs);
-        assert_eq!(synchronous(&writer), 1);
-    }
 }

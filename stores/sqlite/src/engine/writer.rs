@@ -16,7 +16,7 @@ use super::transaction::{CommitFailed, Seen, Transaction, data_version};
 use super::watch::Watch;
 use crate::fail::refusal;
 use crate::gate::Gate;
-use crate::open::{connect, set_durability};
+use crate::open::connect;
 use crate::options::Durability;
 use crate::state::Group;
 use dauer_store::Clock;
@@ -66,8 +66,6 @@ pub(crate) struct Writer {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) db: Option<Connection>,
-    /// Whether the connection waits for the disk at each commit, as far as that is asked of it at all.
-    pub(crate) lasting: bool,
     pub(crate) seen: Option<Seen>,
     /// The version of the file that listeners were last told of.
     pub(crate) told: Option<i64>,
@@ -207,7 +205,7 @@ impl Writer {
         };
         match outcome {
             Ok(()) => {
-                self.tally.add(&self.group.effort, self.lasting);
+                self.tally.add(&self.group.effort);
                 self.listeners.send(&mut self.group);
             }
             Err(Trouble::NotBegun(refused) | Trouble::Broken(refused)) => fail(refused),
@@ -226,21 +224,6 @@ impl Writer {
         self.seen = self.seen.map(Seen::of_another_connection);
         self.db = None;
         self.db = connect(&self.path, self.durability).ok();
-        self.lasting = true;
-    }
-
-    /// Has the next commits wait for the disk, or not. The log is made durable in its order: a commit that waits takes all
-    /// that came before it along.
-    fn wait_for_disk(&mut self, lasting: bool) -> Result<(), Refused> {
-        if let Some(db) = &self.db
-            && self.durability == Durability::Full
-            && self.lasting != lasting
-        {
-            let durability = if lasting { Durability::Full } else { Durability::Normal };
-            set_durability(db, durability).map_err(|error| Refused::NotExecuted(Cause::new(error)))?;
-            self.lasting = lasting;
-        }
-        Ok(())
     }
 
     fn transact(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part]) -> Result<(), Trouble> {
@@ -250,8 +233,6 @@ impl Writer {
         if self.db.as_ref().is_none_or(|db| !db.is_autocommit()) {
             self.reopen();
         }
-        let lasting = parts.iter().any(|(job, _)| jobs[*job].lasts());
-        self.wait_for_disk(lasting).map_err(Trouble::NotBegun)?;
         let Some(db) = &self.db else {
             return Err(not_executed("the file could not be opened again".into()));
         };

@@ -225,7 +225,7 @@ impl Wire for Filter {
             Self::Names(names) => Some(names),
         };
         names.map(|names| names.keys().map(|name| name.to_string()).collect::<Vec<_>>()).put(out);
-        for rule in names.into_iter().flat_map(BTreeMap::values) {
+        for rule in names.into_iter().flat_map(|names| names.values()) {
             match rule {
                 VersionRule::Any => None,
                 VersionRule::Listed(listed) => Some(listed.iter().map(|v| v.to_string()).collect::<Vec<_>>()),
@@ -243,7 +243,7 @@ impl Wire for Filter {
             });
             filter.insert(name.into(), rule);
         }
-        Self::Names(filter)
+        Self::from_iter(filter)
     }
 }
 
