@@ -89,7 +89,7 @@ fn names(filters: impl Iterator<Item = (String, Vec<String>)>) -> Filter {
             VersionRule::Any => {}
         }
     }
-    Filter::from_iter(names)
+    Filter::Names(Arc::new(names))
 }
 
 /// Entities are not there yet.
