@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 
+use dauer_core::identity::execution_of;
 use dauer_core::ledger::LedgerError;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::planted::{self, Bug};
@@ -169,15 +170,25 @@ impl Client {
     ) -> Result<Created, ClientError> {
         let living = reuse.replaceable.iter().any(|status| !status.is_ended());
         let over = if living { Over::Terminate } else { Over::Refuse };
-        let start = send::start(request, Caller { request: key, ..self.caller() }, over)?;
+        let caller = Caller { request: key, repeatable: true, now: self.env.now() };
+        let create = Create { start: send::start(request, caller, over)?, reuse };
+        // Before it begins: its end, if it is told before anyone waits, is heard.
+        let following = self.watch.follow(&create.start.to, execution_of(create.start.id));
+        let created = self.create(&create).await?;
+        if let Created::New(_) = created {
+            following.keep();
+        }
+        Ok(created)
+    }
+
+    async fn create(&self, create: &Create) -> Result<Created, ClientError> {
         let mut attempts = 0;
         loop {
-            let create = Create { start: start.clone(), reuse: reuse.clone() };
-            let result = self.hub.create(vec![create]).await.into_iter().next();
+            let result = self.hub.create(vec![create.clone()]).await.into_iter().next();
             match result.unwrap_or(Err(Refused::Fenced)) {
                 Ok(created) => return Ok(created),
                 Err(Refused::Unknown(_)) if planted::is_on(Bug::AckBeforeCommit) => {
-                    return Ok(Created::New(dauer_core::identity::execution_of(start.id)));
+                    return Ok(Created::New(execution_of(create.start.id)));
                 }
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
@@ -305,25 +316,35 @@ impl Client {
         let deadline = self.env.now().after(timeout);
         // Before the look: a change in between is not missed.
         let wait = self.watch.wait(instance, matters, &self.hub, &self.env);
-        let mut found = self.get(instance).await?;
-        loop {
+        let judge = |found: Option<Record>| match found {
+            Some(record) if condition(&record) => Ok(record),
             // Not the whole record: ten thousand may wait.
-            let seen = match found {
-                Some(record) if condition(&record) => return Ok(record),
-                other => other.map(|record| (record.execution, record.revision)),
-            };
-            if self.env.now() >= deadline {
-                let id = instance.clone();
-                return Err(if seen.is_none() { ClientError::Absent(id) } else { ClientError::TimedOut(id) });
-            }
+            other => Err(other.map(|record| (record.execution, record.revision))),
+        };
+        // Of a run that was followed from its start on it is known where it stood then. No time to wait is a look.
+        let followed = wait.followed().filter(|_| !timeout.is_zero());
+        let mut seen = match followed {
+            Some(execution) => Some((execution, Revision::default())),
+            None => match judge(self.get(instance).await?) {
+                Ok(record) => return Ok(record),
+                Err(seen) => seen,
+            },
+        };
+        while self.env.now() < deadline {
             let alone = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_ALONE)));
-            found = match select(pin!(wait.news()), alone).await {
+            let found = match select(pin!(wait.news()), alone).await {
                 Either::Left((News::Found(found), _)) if follows(&found, seen) => {
                     Some(Arc::unwrap_or_clone(found))
                 }
                 Either::Left(_) | Either::Right(_) => self.get(instance).await?,
             };
+            seen = match judge(found) {
+                Ok(record) => return Ok(record),
+                Err(seen) => seen,
+            };
         }
+        let id = instance.clone();
+        Err(if seen.is_none() { ClientError::Absent(id) } else { ClientError::TimedOut(id) })
     }
 }
 

@@ -22,6 +22,10 @@ pub(crate) const WAIT_POLL_JOINED_MAX: usize = 15;
 /// there may be ten thousand of them.
 pub(crate) const WAIT_ALONE: Duration = Duration::from_secs(30 * 60);
 
+/// How many runs a client follows from their start on, so that a wait for their end need not look first: more than a program
+/// waits for at once. Those that nobody waits for are followed too, until they end, and are not to take much room.
+pub(crate) const FOLLOWED_MAX: usize = 4_096;
+
 /// How often a client's call is sent again when the store did not execute it or its outcome is unknown: with the delays
 /// between, about ten seconds, which outlasts a store that is restarted.
 pub(crate) const CALL_ATTEMPTS: u32 = 8;

@@ -10,13 +10,13 @@ use std::time::Duration;
 use futures::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use futures::stream::StreamExt;
 
-use dauer_core::InstanceId;
 use dauer_core::model::{Record, Status};
+use dauer_core::{ExecutionId, InstanceId};
 use dauer_store::{ById, Changes, Env, Hint, Manage};
 
 use crate::options::{
-    LOOK_EVERY, LOOK_IDS_MAX, LOOK_PAUSE, LOOK_SHARE, WAIT_POLL, WAIT_POLL_IDS_MAX, WAIT_POLL_JOINED_FROM,
-    WAIT_POLL_JOINED_MAX,
+    FOLLOWED_MAX, LOOK_EVERY, LOOK_IDS_MAX, LOOK_PAUSE, LOOK_SHARE, WAIT_POLL, WAIT_POLL_IDS_MAX,
+    WAIT_POLL_JOINED_FROM, WAIT_POLL_JOINED_MAX,
 };
 
 /// Which changes a wait is for.
@@ -76,6 +76,8 @@ pub(crate) struct Watch {
 struct State {
     listening: bool,
     waiting: ById<Vec<(Matters, Arc<Signal>)>>,
+    /// Runs that this client began while it listened, of whose end nothing was heard.
+    followed: ById<ExecutionId>,
 }
 
 /// One wait, for as long as it lives.
@@ -83,9 +85,17 @@ pub(crate) struct Wait {
     watch: Arc<Watch>,
     instance: InstanceId,
     signal: Arc<Signal>,
+    /// The run that is waited for, when its end is known to be still to be told.
+    followed: Option<ExecutionId>,
 }
 
 impl Wait {
+    /// The run whose end this wait will be told of, because it was followed from before it began: there is no need to look
+    /// first. Hints may be lost here as everywhere.
+    pub(crate) fn followed(&self) -> Option<ExecutionId> {
+        self.followed
+    }
+
     /// Ready once the instance has changed, or somebody has looked, as this wait wants it.
     pub(crate) async fn news(&self) -> News {
         poll_fn(|context| {
@@ -114,6 +124,28 @@ impl Drop for Wait {
     }
 }
 
+/// A run is followed that may not have begun.
+pub(crate) struct Following<'w> {
+    watch: &'w Watch,
+    instance: &'w InstanceId,
+    kept: bool,
+}
+
+impl Following<'_> {
+    /// It has begun, and not before it was followed.
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            unpoisoned(&self.watch.state).followed.remove(self.instance);
+        }
+    }
+}
+
 impl Watch {
     /// Begins a wait. Look after that: a change before is not told.
     pub(crate) fn wait(
@@ -125,6 +157,7 @@ impl Watch {
     ) -> Wait {
         let signal = Arc::<Signal>::default();
         let mut state = unpoisoned(&self.state);
+        let followed = state.followed.get(instance).copied().filter(|_| matters == Matters::Ended);
         state.waiting.or_default(instance).push((matters, Arc::clone(&signal)));
         if !state.listening {
             state.listening = true;
@@ -132,16 +165,32 @@ impl Watch {
             env.spawn(listen(watch, changes, (Arc::clone(hub), Arc::clone(env))).boxed());
         }
         drop(state);
-        Wait { watch: Arc::clone(self), instance: instance.clone(), signal }
+        Wait { watch: Arc::clone(self), instance: instance.clone(), signal, followed }
+    }
+
+    /// Follows a run that is about to begin, if anyone listens: a wait for its end need not look first. Only for as long as
+    /// the answer lives, unless it is kept.
+    pub(crate) fn follow<'w>(&'w self, instance: &'w InstanceId, execution: ExecutionId) -> Following<'w> {
+        let mut state = unpoisoned(&self.state);
+        if state.listening && state.followed.len() < FOLLOWED_MAX {
+            state.followed.insert(instance.clone(), execution);
+        }
+        Following { watch: self, instance, kept: false }
     }
 
     fn tell(&self, instance: &InstanceId, status: Status, news: impl Fn() -> News) {
         // Woken outside the lock: whoever wakes may end a wait at once.
         let mut woken = Vec::new();
-        if let Some(waits) = unpoisoned(&self.state).waiting.get(instance) {
+        let mut state = unpoisoned(&self.state);
+        if let Some(waits) = state.waiting.get(instance) {
             let admitted = waits.iter().filter(|(matters, _)| matters.admits(status));
             woken.extend(admitted.map(|(_, signal)| Arc::clone(signal)));
         }
+        if status.is_ended() {
+            // Whoever waits from now on was not told, and has to look.
+            state.followed.remove(instance);
+        }
+        drop(state);
         for signal in woken {
             signal.send(news());
         }
@@ -180,7 +229,15 @@ impl Watch {
     fn is_needed(&self) -> bool {
         let mut state = unpoisoned(&self.state);
         state.listening = !state.waiting.is_empty();
+        if !state.listening {
+            state.followed.clear();
+        }
         state.listening
+    }
+
+    /// Anything may have happened unheard: what is waited for has to be looked at, and so has what will be.
+    fn missed(&self) {
+        unpoisoned(&self.state).followed.clear();
     }
 }
 
@@ -224,7 +281,10 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
                     Hint::Ended(instance, record) => {
                         watch.tell(&instance, record.status, || News::Found(Arc::clone(&record)));
                     }
-                    Hint::Elsewhere => wanted = Wanted::All,
+                    Hint::Elsewhere => {
+                        watch.missed();
+                        wanted = Wanted::All;
+                    }
                     Hint::Ready(_) | Hint::Due(..) | Hint::SessionEnded(_) => {}
                 }
                 heard = heard.wrapping_add(1);
@@ -284,5 +344,29 @@ mod tests {
         assert_eq!((watch.next_instances(&mut last).len(), watch.poll_after()), (640, WAIT_POLL * 10));
         wait_for(10_000..40_000);
         assert_eq!(watch.poll_after(), WAIT_POLL * 15, "but not ever more rarely");
+    }
+
+    #[test]
+    fn only_runs_that_began_while_somebody_listened_are_followed() {
+        let watch = Watch::default();
+        let id = |number: usize| InstanceId::new(format!("i{number:05}")).unwrap();
+        let followed = || unpoisoned(&watch.state).followed.len();
+        watch.follow(&id(1), ExecutionId(1)).keep();
+        assert_eq!(followed(), 0, "nobody listens");
+        unpoisoned(&watch.state).listening = true;
+        let waits = || unpoisoned(&watch.state).waiting.insert(id(0), Vec::new());
+        waits();
+        drop(watch.follow(&id(1), ExecutionId(1)));
+        assert_eq!(followed(), 0, "given up on the way");
+        (0..FOLLOWED_MAX + 7).for_each(|number| watch.follow(&id(number), ExecutionId(1)).keep());
+        assert_eq!(followed(), FOLLOWED_MAX, "not without bound");
+        watch.tell(&id(3), Status::Running, || News::Changed);
+        assert_eq!(followed(), FOLLOWED_MAX);
+        watch.tell(&id(3), Status::Failed, || News::Changed);
+        assert_eq!(followed(), FOLLOWED_MAX - 1);
+        assert!(watch.is_needed());
+        unpoisoned(&watch.state).waiting.clear();
+        assert!(!watch.is_needed());
+        assert_eq!(followed(), 0, "nobody listens any more");
     }
 }
