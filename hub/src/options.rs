@@ -61,8 +61,10 @@ pub(crate) const TIME_CARRIED_MAX: Duration = Duration::from_secs(1);
 /// The part of the turns in flight, one in so many, that is left to claimed instances when results begin turn after turn.
 pub(crate) const CLAIMED_SHARE: usize = 16;
 
-/// How many instances one look at what clients wait for asks the store for: what the contract takes as one batch.
-pub(crate) const LOOK_IDS_MAX: usize = 1_000;
+/// How many instances a look at what clients wait for asks the store for at once: few enough that their records take no room
+/// that is not there already. A host with thousands of waits looks every half minute; when each look has the system hand out fresh
+/// memory, that costs more than the look.
+pub(crate) const LOOK_IDS_MAX: usize = 64;
 
 /// The shortest rest between two such looks. Somebody else's writes may come thousandfold; nobody who waits for them
 /// notices five milliseconds.

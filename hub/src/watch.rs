@@ -207,16 +207,14 @@ impl Watch {
 
     /// The instances that the next poll is for, after those of the last one; all of them when they are few.
     fn next_instances(&self, last: &mut Option<InstanceId>) -> Vec<InstanceId> {
-        let mut all = self.instances();
-        let most = WAIT_POLL_IDS_MAX * joined(all.len());
-        if all.len() <= most {
-            return all;
+        let state = unpoisoned(&self.state);
+        let count = state.waiting.len();
+        let most = WAIT_POLL_IDS_MAX * joined(count);
+        let next = state.waiting.instances_after(last.as_ref(), most);
+        if most < count {
+            *last = next.last().cloned();
         }
-        let from = last.as_ref().map_or(0, |last| all.partition_point(|id| id <= last));
-        all.rotate_left(from);
-        all.truncate(most);
-        *last = all.last().cloned();
-        all
+        next
     }
 
     /// How long until the next poll.

@@ -69,6 +69,20 @@ impl<T> ById<T> {
         all.sort_unstable();
         all
     }
+
+    /// At most so many instances: those that follow `last` in their order, then from the beginning on. Without sorting all
+    /// the others.
+    #[must_use]
+    pub fn instances_after(&self, last: Option<&InstanceId>, most: usize) -> Vec<InstanceId> {
+        let mut all: Vec<(bool, &InstanceId)> =
+            self.0.keys().map(|id| (last.is_some_and(|last| id <= last), id)).collect();
+        if most < all.len() {
+            all.select_nth_unstable(most);
+            all.truncate(most);
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id.clone()).collect()
+    }
 }
 
 impl<T: Default> ById<T> {
@@ -91,5 +105,23 @@ mod tests {
         }
         assert_eq!(map.instances(), [3, 7, 12, 41, 200].map(id));
         assert_eq!((map.remove(&id(7)), map.get(&id(7)), map.len()), (Some(7), None, 4));
+    }
+
+    #[test]
+    fn a_few_at_a_time_go_through_all_and_begin_again() {
+        let mut map = ById::<u32>::default();
+        let id = |number: u32| InstanceId::new(format!("i{number:03}")).unwrap();
+        for number in (0..10).rev() {
+            map.insert(id(number), number);
+        }
+        let after = |last: Option<u32>, most| map.instances_after(last.map(id).as_ref(), most);
+        assert_eq!(after(None, 4), [0, 1, 2, 3].map(id));
+        assert_eq!(after(Some(3), 4), [4, 5, 6, 7].map(id));
+        assert_eq!(after(Some(7), 4), [8, 9, 0, 1].map(id));
+        assert_eq!(after(Some(9), 4), [0, 1, 2, 3].map(id), "the last of all is followed by the first");
+        assert_eq!(after(Some(400), 2), [0, 1].map(id), "one that is gone has its place, too");
+        assert_eq!(after(Some(4), 10), [5, 6, 7, 8, 9, 0, 1, 2, 3, 4].map(id));
+        assert_eq!(after(None, 11).len(), 10);
+        assert!(after(None, 0).is_empty());
     }
 }
