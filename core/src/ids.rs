@@ -410,5 +410,8 @@ mod tests {
         assert_eq!(Timestamp(10).after(Duration::MAX), Timestamp::MAX);
         assert_eq!(Timestamp(10).since(Timestamp(3)), Duration::from_millis(7));
         assert_eq!(Timestamp(3).since(Timestamp(10)), Duration::ZERO);
+        assert_eq!(Timestamp(10).before(Duration::from_millis(7)), Timestamp(3));
+        assert_eq!(Timestamp(10).before(Duration::from_micros(999)), Timestamp(10));
+        assert_eq!(Timestamp(-10).before(Duration::MAX), Timestamp(i64::MIN));
     }
 }

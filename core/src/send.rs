@@ -247,3 +247,25 @@ pub fn task_answer(
 fn answer_id(task: MessageId, execution: ExecutionId) -> MessageId {
     identity::answer(task, execution)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behaviour_28_equal_events_of_one_millisecond_differ_below_it_and_nowhere_else() {
+        let event = |last: u32| {
+            let mut id = [7; 16];
+            id[12..].copy_from_slice(&last.to_be_bytes());
+            distinct(event::event_raised(1_999, "paid", None), MessageId(id))
+        };
+        let time = |last| event(last).timestamp.map(|at| (at.seconds, at.nanos));
+        assert_eq!(time(0), Some((1, 999_000_000)));
+        assert_eq!(time(41), Some((1, 999_000_041)));
+        assert_eq!(time(999_999), Some((1, 999_999_999)));
+        assert_eq!(time(1_000_000), Some((1, 999_000_000)), "never the next millisecond");
+        assert_eq!(time(u32::MAX), Some((1, 999_967_295)));
+        let timeless = |last| HistoryEvent { timestamp: None, ..event(last) };
+        assert_eq!(timeless(41), timeless(0));
+    }
+}

@@ -3,11 +3,13 @@
 use dauer_core::model::{Encoded, Kind, QueueKey, Status};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::Answer;
-use dauer_core::workitem::{Past, Tokens, Work, activity_outcome, activity_request, orchestrator_request};
+use dauer_core::workitem::{
+    Past, Tokens, Work, activity_outcome, activity_request, is_for_workers, orchestrator_request,
+};
 use dauer_core::{ExecutionId, Timestamp};
 use dauer_proto::{
-    ActivityResponse, Duration, EventType, OrchestrationTraceContext, ScheduleTaskAction, event, failure,
-    time,
+    ActivityResponse, Duration, EventType, ExecutionRewoundEvent, OrchestrationTraceContext,
+    ScheduleTaskAction, event, failure, time,
 };
 
 use crate::support::make::*;
@@ -372,4 +374,11 @@ fn the_turn_of_a_new_run_has_no_past_and_is_dispatched_under_the_new_execution()
     assert_eq!(plan.now(), Timestamp(5_000));
     let request = orchestrator_request(&plan, Past::Sent(Vec::new())).unwrap();
     assert_eq!(request.execution_id, Some(execution.to_string()));
+}
+
+#[test]
+fn behaviours_18_and_54_workers_do_not_see_that_a_run_was_rewound() {
+    assert!(!is_for_workers(&event::execution_rewound(0, ExecutionRewoundEvent::default())));
+    assert!(is_for_workers(&event::event_raised(0, "paid", None)));
+    assert!(is_for_workers(&event::orchestrator_started(0)));
 }
