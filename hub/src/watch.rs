@@ -352,8 +352,7 @@ mod tests {
         watch.follow(&id(1), ExecutionId(1)).keep();
         assert_eq!(followed(), 0, "nobody listens");
         unpoisoned(&watch.state).listening = true;
-        let waits = || unpoisoned(&watch.state).waiting.insert(id(0), Vec::new());
-        waits();
+        unpoisoned(&watch.state).waiting.insert(id(0), Vec::new());
         drop(watch.follow(&id(1), ExecutionId(1)));
         assert_eq!(followed(), 0, "given up on the way");
         (0..FOLLOWED_MAX + 7).for_each(|number| watch.follow(&id(number), ExecutionId(1)).keep());
