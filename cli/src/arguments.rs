@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{bench, dev, error, serve, verbs};
+use crate::{dev, error, serve, verbs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -209,8 +209,8 @@ pub(crate) enum Verb {
         interactive: bool,
     },
     /// Measure what this machine, its disk and a store reach.
-    #[command(subcommand, after_long_help = BENCH_EXAMPLES)]
-    Bench(bench::Bench),
+    #[command(after_long_help = BENCH_EXAMPLES)]
+    Bench(dauer_measure::Bench),
     /// Print the manual page of this command, or write those of all verbs into a folder.
     #[command(after_long_help = MAN_EXAMPLES)]
     Man {

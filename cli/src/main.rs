@@ -2,7 +2,6 @@
 
 mod arguments;
 mod audit;
-mod bench;
 mod demo;
 mod dev;
 mod error;
@@ -32,6 +31,13 @@ use output::Common;
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What the benchmarks have to know of this program.
+const PROGRAM: dauer_measure::Program = dauer_measure::Program {
+    allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" },
+    is_server: verbs::is_server,
+    connect: verbs::connect,
+};
 
 /// The exit code of an audit that is not clean. Those of errors are in the table of errors.
 const FAILED: u8 = 1;
@@ -91,7 +97,9 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Dev(dev) => dev::run(dev),
         Verb::Serve(serve) => serve::run(serve),
         // It has a runtime of its own choice.
-        Verb::Bench(bench) => bench::run(bench),
+        Verb::Bench(bench) => {
+            dauer_measure::run(bench, &PROGRAM).map(|()| ExitCode::SUCCESS).map_err(Failure::Bench)
+        }
         Verb::Man { folder } => man(folder),
         Verb::Completions { shell } => {
             // Into memory first: the generator does not expect that nobody reads.

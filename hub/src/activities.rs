@@ -70,7 +70,7 @@ impl Drop for Report {
 
 impl Dispatch {
     pub(crate) fn claimed_tasks(&mut self, result: Result<Vec<TaskLease>, Refused>) {
-        self.task_demand.end(matches!(&result, Ok(leases) if !leases.is_empty()));
+        self.task_demand.end(result.as_ref().ok().map(Vec::len));
         match result {
             Ok(leases) if leases.is_empty() => self.ask_when(Side::Tasks),
             Ok(leases) => {

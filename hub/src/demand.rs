@@ -22,11 +22,13 @@ pub(crate) struct Demand {
     fruitless: u32,
     /// There was no room for more when last looked at.
     full: bool,
+    /// The last claim was answered, and found nothing.
+    empty: bool,
 }
 
 impl Demand {
     pub(crate) fn new() -> Self {
-        Self { wanted: true, claiming: false, sleeping_until: None, fruitless: 0, full: false }
+        Self { wanted: true, claiming: false, sleeping_until: None, fruitless: 0, full: false, empty: false }
     }
 
     /// Something may be ready.
@@ -69,15 +71,32 @@ impl Demand {
         self.wanted && !self.claiming
     }
 
+    /// Whether nothing is ready as far as is known: nobody has told of anything since a claim found nothing.
+    pub(crate) fn rests(&self) -> bool {
+        self.empty && !self.wanted && !self.claiming
+    }
+
+    /// A claim that waited has brought something, and left nothing behind that nobody was told of.
+    pub(crate) fn served(&mut self) {
+        self.fruitless = 0;
+    }
+
+    /// A claim that waited was refused: one that asks is to find out.
+    pub(crate) fn doubt(&mut self) {
+        self.wanted = true;
+        self.empty = false;
+    }
+
     /// Whether a claim is under way.
     pub(crate) fn is_claiming(&self) -> bool {
         self.claiming
     }
 
-    /// A claim was answered; where one brought something there may be more.
-    pub(crate) fn end(&mut self, fruitful: bool) {
+    /// A claim has ended, with so many items if it was answered; where one brought something there may be more.
+    pub(crate) fn end(&mut self, items: Option<usize>) {
         self.claiming = false;
-        if fruitful {
+        self.empty = items == Some(0);
+        if items.is_some_and(|items| items > 0) {
             self.hint();
         }
     }

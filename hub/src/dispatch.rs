@@ -30,6 +30,7 @@ use crate::options::{
 use crate::session::{News, Session, Stop};
 use crate::slots::{Admitted, Slots};
 use crate::turns::Turned;
+use crate::wait::Wait;
 
 /// Which kind of work a claim is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ pub(crate) enum Step {
     Woken(Side, Timestamp),
     Idle(Side, Option<Duration>),
     ClaimedTurns(Result<Vec<ClaimedTurn>, Refused>),
+    AwaitedTurns(Result<Vec<ClaimedTurn>, Refused>),
     ClaimedTasks(Result<Vec<TaskLease>, Refused>),
     Turned(Box<Turned>),
     Committed(Vec<(Pending, Result<Committed, Refused>)>),
@@ -97,6 +99,8 @@ pub(crate) struct Dispatch {
     pub(crate) done: UnboundedSender<Done>,
     pub(crate) turn_demand: Demand,
     pub(crate) task_demand: Demand,
+    /// The claim that waits in the store for what becomes ready.
+    pub(crate) wait: Option<Wait>,
     pub(crate) stopping: bool,
     /// A sleep has ended since turns were last claimed: nothing was told meanwhile.
     polls: bool,
@@ -156,6 +160,7 @@ impl Dispatch {
             done,
             turn_demand: Demand::new(),
             task_demand: Demand::new(),
+            wait: None,
             stopping: false,
             polls: false,
             explained_at: session.env.now(),
@@ -176,11 +181,12 @@ impl Dispatch {
         self.send_commits();
         self.send_answers();
         self.look_if_wanted();
-        let free = self.room_for_turns();
+        let free = self.room_beside_wait();
         if self.turn_demand.begin(!self.stopping && free > 0) {
             self.patience = Patience::Fresh;
             self.claim(Side::Turns, free);
         }
+        self.wait_for_turns(free);
         let free = self.room_for_tasks();
         if self.task_demand.begin(!self.stopping && free > 0) {
             self.claim(Side::Tasks, free);
@@ -197,7 +203,7 @@ impl Dispatch {
     ///
     /// Where results are fused no more is begun than there is room for tasks: an instance whose task cannot be taken
     /// has to be let go, and costs twice as much. Activities that take long hold that up for a moment only.
-    fn room_for_turns(&mut self) -> usize {
+    pub(crate) fn room_for_turns(&mut self) -> usize {
         let most = self.session.options.turns_max.min(self.session.executor.capacity().turns);
         let (active, claimed) = self.slots.active();
         let share = most.div_ceil(CLAIMED_SHARE);
@@ -221,6 +227,7 @@ impl Dispatch {
             }
             Step::Idle(side, due) => self.idle(side, due),
             Step::ClaimedTurns(result) => self.claimed_turns(result),
+            Step::AwaitedTurns(result) => self.awaited_turns(result),
             Step::ClaimedTasks(result) => self.claimed_tasks(result),
             Step::Turned(turned) => self.turned(*turned),
             Step::Committed(results) => {
@@ -254,6 +261,7 @@ impl Dispatch {
             Step::Rested => self.lookout.rested(),
             Step::Stopped => {
                 self.stopping = true;
+                self.stop_waiting();
                 self.cancel_all(CancelReason::Draining);
             }
         }
@@ -317,7 +325,7 @@ impl Dispatch {
     }
 
     fn claimed_turns(&mut self, result: Result<Vec<ClaimedTurn>, Refused>) {
-        self.turn_demand.end(matches!(&result, Ok(claimed) if !claimed.is_empty()));
+        self.turn_demand.end(result.as_ref().ok().map(Vec::len));
         match result {
             Ok(claimed) if claimed.is_empty() => self.ask_when(Side::Turns),
             Ok(claimed) => {
@@ -332,7 +340,7 @@ impl Dispatch {
         self.slots.forget_settled();
     }
 
-    fn claimed_turn(&mut self, claimed: ClaimedTurn) {
+    pub(crate) fn claimed_turn(&mut self, claimed: ClaimedTurn) {
         match self.slots.admit(claimed, self.session.options.claim_bytes_max) {
             Admitted::Begin(begin, orphans) => {
                 self.answer_all(orphans);
@@ -377,7 +385,7 @@ impl Dispatch {
         self.steps.extend(sleep.map(|sleep| sleep.map(move |until| Step::Woken(side, until)).boxed()));
     }
 
-    fn hear(&mut self, told: Timestamp) {
+    pub(crate) fn hear(&mut self, told: Timestamp) {
         if self.heard.is_none_or(|(latest, _)| latest <= told) {
             self.heard = Some((told, self.session.env.now()));
         }

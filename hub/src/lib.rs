@@ -37,6 +37,7 @@ mod session;
 mod slots;
 mod turn;
 mod turns;
+mod wait;
 mod watch;
 
 pub use causes::with_causes;

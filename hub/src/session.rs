@@ -107,7 +107,7 @@ impl Session {
     /// A claim of at most so many items from these queues.
     pub(crate) fn want(&self, count: usize, queues: Queues) -> Want {
         let bytes = self.options.claim_bytes_max;
-        Want { count, bytes, queues, tags: Tags::new(), deadline: None }
+        Want { count, bytes, queues, tags: Tags::new() }
     }
 
     /// How long to wait before asking again after so many fruitless tries.

@@ -74,10 +74,30 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct State {
-    listening: bool,
+    /// Who listens: the last of so many.
+    listener: Option<u64>,
+    listeners: u64,
     waiting: ById<Vec<(Matters, Arc<Signal>)>>,
     /// Runs that this client began while it listened, of whose end nothing was heard.
     followed: ById<ExecutionId>,
+}
+
+/// Somebody listens, for as long as this lives: whoever waits next begins anew when it is gone, with the runtime that it was
+/// on, say.
+struct Listening {
+    watch: Arc<Watch>,
+    number: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut state = unpoisoned(&self.watch.state);
+        // Another may have begun already.
+        if state.listener == Some(self.number) {
+            state.listener = None;
+            state.followed.clear();
+        }
+    }
 }
 
 /// One wait, for as long as it lives.
@@ -159,12 +179,16 @@ impl Watch {
         let mut state = unpoisoned(&self.state);
         let followed = state.followed.get(instance).copied().filter(|_| matters == Matters::Ended);
         state.waiting.or_default(instance).push((matters, Arc::clone(&signal)));
-        if !state.listening {
-            state.listening = true;
-            let (watch, changes) = (Arc::clone(self), hub.changes());
-            env.spawn(listen(watch, changes, (Arc::clone(hub), Arc::clone(env))).boxed());
-        }
+        let listening = state.listener.is_none().then(|| {
+            state.listeners += 1;
+            state.listener = Some(state.listeners);
+            (Listening { watch: Arc::clone(self), number: state.listeners }, hub.changes())
+        });
         drop(state);
+        // Not with the lock: a runtime that has ended drops what it is given at once.
+        if let Some((listening, changes)) = listening {
+            env.spawn(listen(listening, changes, (Arc::clone(hub), Arc::clone(env))).boxed());
+        }
         Wait { watch: Arc::clone(self), instance: instance.clone(), signal, followed }
     }
 
@@ -172,7 +196,7 @@ impl Watch {
     /// the answer lives, unless it is kept.
     pub(crate) fn follow<'w>(&'w self, instance: &'w InstanceId, execution: ExecutionId) -> Following<'w> {
         let mut state = unpoisoned(&self.state);
-        if state.listening && state.followed.len() < FOLLOWED_MAX {
+        if state.listener.is_some() && state.followed.len() < FOLLOWED_MAX {
             state.followed.insert(instance.clone(), execution);
         }
         Following { watch: self, instance, kept: false }
@@ -226,11 +250,12 @@ impl Watch {
     /// Whether anyone waits; if not, nobody listens from now on.
     fn is_needed(&self) -> bool {
         let mut state = unpoisoned(&self.state);
-        state.listening = !state.waiting.is_empty();
-        if !state.listening {
+        let needed = !state.waiting.is_empty();
+        if !needed {
+            state.listener = None;
             state.followed.clear();
         }
-        state.listening
+        needed
     }
 
     /// Anything may have happened unheard: what is waited for has to be looked at, and so has what will be.
@@ -255,7 +280,8 @@ enum Wanted {
 }
 
 /// Hears hints for as long as anyone waits, and looks now and then without any: they may be lost.
-async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc<dyn Env>)) {
+async fn listen(listening: Listening, changes: Changes, seam: (Arc<dyn Manage>, Arc<dyn Env>)) {
+    let watch = &listening.watch;
     let mut changes = changes.fuse();
     let poll = || seam.1.sleep_until(seam.1.now().after(watch.poll_after())).fuse();
     let mut poll_is_due = poll();
@@ -296,7 +322,7 @@ async fn listen(watch: Arc<Watch>, changes: Changes, seam: (Arc<dyn Manage>, Arc
                 Wanted::All => watch.instances(),
                 _ => watch.next_instances(&mut last),
             };
-            looking = look(Arc::clone(&watch), instances, seam.clone()).boxed().fuse();
+            looking = look(Arc::clone(watch), instances, seam.clone()).boxed().fuse();
         }
     }
 }
@@ -345,13 +371,32 @@ mod tests {
     }
 
     #[test]
+    fn whoever_listens_is_missed_when_gone_unless_another_has_begun() {
+        let watch = Arc::new(Watch::default());
+        let id = InstanceId::new("i").unwrap();
+        let listening = |number| {
+            unpoisoned(&watch.state).listener = Some(number);
+            Listening { watch: Arc::clone(&watch), number }
+        };
+        let first = listening(1);
+        watch.follow(&id, ExecutionId(1)).keep();
+        let second = listening(2);
+        drop(first);
+        assert_eq!(unpoisoned(&watch.state).listener, Some(2), "the second still listens");
+        assert_eq!(unpoisoned(&watch.state).followed.len(), 1);
+        drop(second);
+        assert_eq!(unpoisoned(&watch.state).listener, None, "the next wait begins anew");
+        assert_eq!(unpoisoned(&watch.state).followed.len(), 0, "and looks first");
+    }
+
+    #[test]
     fn only_runs_that_began_while_somebody_listened_are_followed() {
         let watch = Watch::default();
         let id = |number: usize| InstanceId::new(format!("i{number:05}")).unwrap();
         let followed = || unpoisoned(&watch.state).followed.len();
         watch.follow(&id(1), ExecutionId(1)).keep();
         assert_eq!(followed(), 0, "nobody listens");
-        unpoisoned(&watch.state).listening = true;
+        unpoisoned(&watch.state).listener = Some(1);
         unpoisoned(&watch.state).waiting.insert(id(0), Vec::new());
         drop(watch.follow(&id(1), ExecutionId(1)));
         assert_eq!(followed(), 0, "given up on the way");

@@ -227,7 +227,7 @@ async fn a_stale_result_costs_the_turn_and_not_the_instance() {
 async fn take_over(world: &World) -> (Arc<dyn Work>, ClaimedTurn) {
     let host = Host { id: HostId::new("raw").unwrap(), session: SessionId(7), lease: SECOND };
     let work = world.hub.attach(host).await.unwrap();
-    let want = Want { count: 1, bytes: 1, queues: Default::default(), tags: Tags::new(), deadline: None };
+    let want = Want { count: 1, bytes: 1, queues: Default::default(), tags: Tags::new() };
     let claimed = work.claim_turns(want).await.unwrap().pop().unwrap();
     (work, claimed)
 }

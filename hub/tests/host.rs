@@ -265,7 +265,7 @@ async fn a_task_that_took_its_hosts_down_is_answered_as_failed() {
     let host = Host { id: dauer_store::HostId::new("raw").unwrap(), session, lease: Duration::from_secs(30) };
     let work = world.hub.attach(host).await.unwrap();
     for _ in 0..3 {
-        let want = Want { count: 1, bytes: 1, queues: Default::default(), tags: Tags::new(), deadline: None };
+        let want = Want { count: 1, bytes: 1, queues: Default::default(), tags: Tags::new() };
         let leases = work.claim_activities(want).await.unwrap();
         let item = Item::Task(leases[0].fence.clone());
         let release = Release { item, delay: Duration::ZERO, trouble: None, failed: true };

@@ -266,7 +266,7 @@ async fn an_activity_is_told_when_its_lease_was_taken_over_in_the_file() {
     assert_eq!(ear.next().await, Said::Began { attempt: 1 });
     let thief = thief(&folder).await;
     let (queues, tags) = (Queues::default(), Tags::new());
-    let want = Want { count: 1, bytes: usize::MAX, queues, tags, deadline: None };
+    let want = Want { count: 1, bytes: usize::MAX, queues, tags };
     let taken = thief.claim_activities(want).await.unwrap().remove(0);
     assert_eq!(taken.fence.instance, InstanceId::new("one").unwrap());
     assert_eq!(ear.next().await, Said::Cancelled(CancelReason::LeaseLost));

@@ -141,6 +141,30 @@ async fn syncs(url: &str) -> u64 {
     effort.syncs
 }
 
+const ONE: Orchestration<u32, u32> = Orchestration::new("one");
+
+async fn one(ctx: OrchestrationContext, number: u32) -> Result<u32> {
+    Ok(ctx.call(STEP, &number).await?)
+}
+
+/// The start and the claim of it, the first turn, the last: the claim of a host at rest waits in the store. Where it comes too
+/// late for that, because others have the processor, it is a write of its own.
+#[tokio::test]
+async fn an_orchestration_of_one_activity_is_three_writes() {
+    let folder = Folder::new("writes");
+    let hub = dauer::open(&folder.url()).unwrap();
+    let running = Running::on(&hub, |worker| worker.orchestration(ONE, one).activity(STEP, step));
+    let mut fewest = u64::MAX;
+    for number in 0..50 {
+        let before = hub.manage().effort().commits;
+        let handle = running.client.start(ONE, &number).await.unwrap();
+        handle.output_within(SOON).await.unwrap();
+        fewest = fewest.min(hub.manage().effort().commits - before);
+    }
+    assert_eq!(fewest, 3);
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn durability_is_chosen_by_the_url() {
     let folder = Folder::new("durability");

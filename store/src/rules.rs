@@ -132,11 +132,14 @@
 //! many bytes, the first whatever its size. The oldest of a queue comes first, and queues take turns. An empty answer
 //! means that nothing was ready, not that something else was held or locked. The cost of a claim does not depend on
 //! histories, on what sleeps, or on other queues. A host may sleep for as long as `next_due` says: it is never longer
-//! than until the first thing in those queues becomes ready by time alone.
+//! than until the first thing in those queues becomes ready by time alone. A claim that waits ([`crate::Work::await_turns`])
+//! keeps to the same: what it wins is this session's and nobody else's, and it leaves alone what its session keeps, which
+//! [`crate::Work::claim_turns`] hands out. It may wait for ever, and what it did not win is claimed as if it were not there.
 //!
 //! *Checked by* `r12a_a_claim_filters_by_queue`, `r12b_a_claim_filters_by_tags`, `r12c_the_oldest_is_claimed_first`,
 //! `r12d_queues_are_served_in_turn`, `r12e_a_claim_takes_no_more_than_it_wants`, `r12f_what_is_held_hides_nothing`,
-//! `r12g_the_next_due_time_is_never_too_late`.
+//! `r12g_the_next_due_time_is_never_too_late`, `r12h_what_becomes_ready_goes_to_one_claim`,
+//! `r12i_a_claim_that_waits_leaves_what_is_kept`.
 //!
 //! # 13. Reads
 //!

@@ -26,8 +26,6 @@ pub struct Want {
     pub queues: Queues,
     /// Only items that carry all of these tags.
     pub tags: Tags,
-    /// The store may wait for work until then before it answers with nothing; it never has to.
-    pub deadline: Option<Timestamp>,
 }
 
 /// A part of a history.
@@ -171,6 +169,17 @@ pub trait Work: Send + Sync {
 
     /// Takes ready instances. Cost does not depend on history, sleeping instances or other queues' work.
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused>;
+
+    /// Takes instances that become ready from now on: where the store can, in the very write that makes them ready, so that
+    /// nobody has to be told of them and ask. Answered when it has won something, or was refused; otherwise it waits until the
+    /// caller drops it. It wins only what no session has: what this session keeps, what it won before without an answer, and
+    /// what was ready already is left to [`Self::claim_turns`].
+    ///
+    /// A store that cannot do this waits for ever.
+    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        drop(want);
+        std::future::pending().await
+    }
 
     /// Reads history from event `from` on, at most about `max_bytes`, at least one batch.
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused>;

@@ -9,6 +9,7 @@ use dauer_core::ledger::LedgerError;
 use dauer_core::model::BlobError;
 use dauer_core::send::InvalidRequest;
 use dauer_hub::{ClientError, RemoteError, Unusable as Broken};
+use dauer_measure::Error as Unmeasured;
 use dauer_proto::json::JsonError;
 use dauer_server::ServerError as ServeError;
 
@@ -81,11 +82,11 @@ fn boxed(error: &(dyn Error + 'static)) -> &'static str {
     }
 }
 
-fn bench(error: &crate::bench::Error) -> &'static str {
+fn bench(error: &Unmeasured) -> &'static str {
     match error {
-        crate::bench::Error::Open(error) => open(error),
-        crate::bench::Error::Client(error) => sdk(error),
-        crate::bench::Error::Refused(error) => refused(error),
+        Unmeasured::Open(error) => open(error),
+        Unmeasured::Client(error) => sdk(error),
+        Unmeasured::Refused(error) => refused(error),
         _ => "cli::Failure::Bench",
     }
 }

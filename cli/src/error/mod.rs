@@ -131,7 +131,7 @@ pub(crate) enum Failure {
     Journal(#[from] crate::audit::Unusable),
     /// A benchmark gave no figures.
     #[error(transparent)]
-    Bench(#[from] crate::bench::Error),
+    Bench(#[from] dauer_measure::Error),
     /// A server could not be started, or ended too soon.
     #[error(transparent)]
     Server(#[from] dauer_server::ServerError),

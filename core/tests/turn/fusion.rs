@@ -1,6 +1,6 @@
 //! Results that were never in the inbox: they are used by the turn's own commit.
 
-use dauer_core::model::{Fate, Over};
+use dauer_core::model::{Completion, Fate, Over};
 use dauer_core::turn::Answer;
 
 use crate::support::make::*;
@@ -50,6 +50,31 @@ fn a_fused_result_of_what_is_answered_already_is_dropped() {
     let step = run.take_turn(vec![done], actions([])).unwrap();
     step.is("dropped NotOpen\n= Running");
     assert_eq!(step.checkpoint.completions.len(), 1, "the store still withdraws the task");
+}
+
+/// The result of that task, by a message of its own.
+fn answered(run: &Run, result: &str) -> Completion {
+    let mut done = run.completion(1, Ok(result));
+    done.answer.id = dauer_core::identity::requested(&id(result), 7);
+    done
+}
+
+/// Whichever way the two came.
+#[test]
+fn of_two_answers_in_one_turn_the_first_counts() {
+    let first_counts = "OrchestratorStarted @1000
+         TaskCompleted 1(first)
+         dropped NotOpen
+         = Running";
+    let mut waiting = Run::running([task(1, "pay")]);
+    let (first, second) = (answered(&waiting, "first").answer, answered(&waiting, "second").answer);
+    waiting.deliver(first).deliver(second).turn([]).is(first_counts);
+    let mut mixed = Run::running([task(1, "pay")]);
+    let second = answered(&mixed, "second");
+    mixed.complete(1, "first").take_turn(vec![second], actions([])).unwrap().is(first_counts);
+    let mut fused = Run::running([task(1, "pay")]);
+    let both = vec![answered(&fused, "first"), answered(&fused, "second")];
+    fused.take_turn(both, actions([])).unwrap().is(first_counts);
 }
 
 #[test]

@@ -356,6 +356,9 @@ fn behaviour_21_the_dispatches_of_a_lost_stream_are_withdrawn() {
     let lost = tokens.issue(Work::Turn(id("i")), 1);
     let kept = tokens.issue(Work::Turn(id("j")), 2);
     let also = tokens.issue(Work::Task(id("i"), 4), 1);
+    let mut all: Vec<_> = tokens.all().copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, [1, 1, 2]);
     assert_eq!(tokens.withdraw(|stream| *stream == 1), [1, 1]);
     assert_eq!(tokens.take(&lost), None);
     assert_eq!(tokens.take(&also), None);

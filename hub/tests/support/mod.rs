@@ -47,7 +47,7 @@ pub(crate) async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
 
 /// Whatever is ready, so many of it.
 pub(crate) fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new(), deadline: None }
+    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 /// The time since the test began.

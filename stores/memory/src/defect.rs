@@ -165,6 +165,10 @@ defects! {
     CountIgnored,
     /// A claim answers with nothing while another session holds something of the queue.
     EmptyWhenAnyHeld,
+    /// What a claim that waited has won, the next claim hands out again.
+    WaitHandsOutTwice,
+    /// A claim that waits takes what its session keeps.
+    WaitTakesKept,
     /// Claims get more bytes than they asked for.
     BytesIgnored,
     /// The time until something is due is told twice as long.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
 
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Lost, Queues, Refused,
-    Release, SessionId, Slice, TaskLease, Want, Work,
+    Cause, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Hint, Kind, Lost,
+    Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
 };
 
 use crate::fault::Call;
@@ -36,6 +37,22 @@ impl Work for MemorySession {
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
         let won = self.shell.call(Call::ClaimTurns, |state| state.win_turns(self.id, &want)).await??;
         Ok(self.shell.now(|state| state.hand_out_turns(self.id, won)))
+    }
+
+    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        let mut changes = self.shell.store.subscribe(&self.shell.hub);
+        while let Some(hint) = changes.next().await {
+            if !matches!(hint, Hint::Ready(Kind::Orchestration | Kind::Entity)) {
+                continue;
+            }
+            let won =
+                self.shell.call(Call::ClaimTurns, |state| state.win_new_turns(self.id, &want)).await??;
+            let turns = self.shell.now(|state| state.hand_out_awaited(self.id, won));
+            if !turns.is_empty() {
+                return Ok(turns);
+            }
+        }
+        Err(Refused::NotExecuted(Cause::new("the hub is gone")))
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {

@@ -41,6 +41,10 @@ impl Work for SqliteSession {
         self.shell.claim(Call::ClaimTurns, move |scope| scope.claim_turns(id, &want)).await
     }
 
+    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        self.shell.wait(self.id, want).await
+    }
+
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
         let (id, fence) = (self.id, fence.clone());
         self.shell.read(move |view| view.load_history(id, &fence, (from, max_bytes))).await

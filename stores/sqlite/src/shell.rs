@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use dauer_store::{Cause, Effort, HubName, Refused, StoreLimits};
+use dauer_store::{Cause, ClaimedTurn, Effort, HubName, Refused, SessionId, StoreLimits, Want};
 
-use crate::engine::{Delivery, Ear, Order, answers_of, batch_job};
+use crate::engine::{Delivery, Ear, Order, Waiting, answer_of, answers_of, batch_job};
 use crate::fail::Outcome;
 use crate::fault::{Call, Strike};
 use crate::state::{Scope, View, Won};
@@ -55,6 +55,14 @@ impl Shell {
             operation(scope).map(|won| Delivery::new(won, Arc::clone(&undelivered)))
         };
         Ok(one(self.send_off(Some(call), vec![()], claim, Delivery::send_off).await)?.receive())
+    }
+
+    /// A claim that waits for what becomes ready.
+    pub(crate) async fn wait(&self, session: SessionId, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        let undelivered = Arc::clone(&self.shared.undelivered);
+        let (claim, answer) = Waiting::new(self.hub.clone(), session, want, undelivered);
+        self.shared.writer.send(Order::Await(claim)).map_err(|_| closed())?;
+        answer_of(answer).await
     }
 
     /// A batch: every element is judged on its own, so that one that breaks does not take the others with it.

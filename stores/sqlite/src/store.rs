@@ -87,6 +87,7 @@ impl SqliteStore {
             tally: Arc::clone(&tally),
             listeners: Arc::clone(&listeners),
             orders,
+            waiting: Vec::new(),
             watch: Watch::new(path, &writer),
             look_watched: LOOK_WATCHED,
             has_company: false,

@@ -12,3 +12,4 @@ mod one_handle;
 mod support;
 mod tags;
 mod two_handles;
+mod waits;

@@ -179,7 +179,7 @@ impl Driver {
 }
 
 fn want() -> Want {
-    Want { count: 1, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new(), deadline: None }
+    Want { count: 1, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 /// The code of all orchestrations: what to do after these events.

@@ -101,6 +101,8 @@ macro_rules! each_rule {
                 r12e_a_claim_takes_no_more_than_it_wants
                 r12f_what_is_held_hides_nothing
                 r12g_the_next_due_time_is_never_too_late
+                r12h_what_becomes_ready_goes_to_one_claim
+                r12i_a_claim_that_waits_leaves_what_is_kept
             }
             13 reads {
                 r13a_get_sees_every_acknowledged_write

@@ -17,7 +17,7 @@ pub struct Session {
 /// Asks for up to so many items of any kind and size.
 #[must_use]
 pub fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new(), deadline: None }
+    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 /// More than any rule makes ready.

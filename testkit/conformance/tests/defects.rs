@@ -82,6 +82,8 @@ const EXPECTED: &[(Defect, &str)] = &[
     (CountIgnored, "r12e_a_claim_takes_no_more_than_it_wants"),
     (BytesIgnored, "r12e_a_claim_takes_no_more_than_it_wants"),
     (EmptyWhenAnyHeld, "r12f_what_is_held_hides_nothing"),
+    (WaitHandsOutTwice, "r12h_what_becomes_ready_goes_to_one_claim"),
+    (WaitTakesKept, "r12i_a_claim_that_waits_leaves_what_is_kept"),
     (NextDueTooLate, "r12g_the_next_due_time_is_never_too_late"),
     (StaleGet, "r13a_get_sees_every_acknowledged_write"),
     (HistoryOffByOne, "r13b_a_history_is_read_in_whole_batches"),

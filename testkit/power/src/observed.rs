@@ -168,6 +168,10 @@ impl Work for ObservedWork {
         refused(&self.tell, "claim_turns", self.inner.claim_turns(want).await)
     }
 
+    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        refused(&self.tell, "await_turns", self.inner.await_turns(want).await)
+    }
+
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
         refused(&self.tell, "load_history", self.inner.load_history(fence, from, max_bytes).await)
     }

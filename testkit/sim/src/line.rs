@@ -111,6 +111,13 @@ impl Work for Line {
         Ok(claimed)
     }
 
+    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+        let claimed = self.wire.call(Call::ClaimTurns, self.work.await_turns(want)).await?;
+        self.wire.network.told.awaited.fetch_add(claimed.len() as u64, Ordering::Relaxed);
+        self.note_claim(&claimed);
+        Ok(claimed)
+    }
+
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
         self.wire.call(Call::LoadHistory, self.work.load_history(fence, from, max_bytes)).await
     }

@@ -246,6 +246,7 @@ fn judge_coverage(batch: &Batch) -> bool {
         ("commits with results", statistics.fused),
         ("arrivals for kept instances", statistics.arrived),
         ("claims that met a turn", statistics.met),
+        ("turns won by claims that waited", statistics.awaited),
         ("activities executed again", statistics.effects_repeated),
         ("turns of poison", statistics.poisoned),
         ("timers", statistics.timers),

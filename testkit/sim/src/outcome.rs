@@ -37,6 +37,8 @@ pub struct Statistics {
     pub arrived: u64,
     /// Claims that brought an instance of which a turn was under way at the same host.
     pub met: u64,
+    /// Turns that claims won while they waited in the store.
+    pub awaited: u64,
     /// Commits and completions that were refused because somebody else had the item.
     pub fenced: u64,
     /// Answers of which the caller learned nothing.
@@ -87,6 +89,7 @@ impl Statistics {
         self.fused += other.fused;
         self.arrived += other.arrived;
         self.met += other.met;
+        self.awaited += other.awaited;
         self.fenced += other.fenced;
         self.unknown += other.unknown;
         self.unknown_commits += other.unknown_commits;

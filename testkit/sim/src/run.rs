@@ -339,6 +339,7 @@ impl World {
         statistics.fused = of(&told.fused);
         statistics.arrived = of(&told.arrived);
         statistics.met = of(&told.met);
+        statistics.awaited = of(&told.awaited);
         statistics.fenced = of(&told.fenced);
         statistics.fenced_commits = of(&told.fenced_commits);
         statistics.unknown = of(&told.unknown);

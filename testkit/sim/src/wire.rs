@@ -38,6 +38,8 @@ pub(crate) struct Told {
     pub(crate) arrived: AtomicU64,
     /// Claims that brought an instance of which a turn was under way, or committed, at the same host.
     pub(crate) met: AtomicU64,
+    /// Turns that claims won while they waited.
+    pub(crate) awaited: AtomicU64,
     /// Turns of the poisoned instance that somebody tried in vain.
     pub(crate) poisoned: AtomicU64,
 }

@@ -16,11 +16,7 @@ pub(crate) struct WonTurns {
 impl State {
     /// Wins turns for a session. They stay won until they are handed out, or the session ends.
     pub(crate) fn win_turns(&mut self, session: SessionId, want: &Want) -> Result<WonTurns, Refused> {
-        self.claiming(session)?;
-        self.pristine = false;
-        self.relay();
-        self.sweep();
-        let mut won = WonTurns { number: self.next_sequence(), turns: Vec::new(), bytes: 0 };
+        let mut won = self.begin_to_win(session)?;
         for id in self.undelivered_turns(session, want) {
             if let Take::Full = self.win_turn(session, want, &id, &mut won) {
                 return Ok(won);
@@ -39,6 +35,34 @@ impl State {
         Ok(won)
     }
 
+    /// Wins turns that no session has.
+    pub(crate) fn win_new_turns(&mut self, session: SessionId, want: &Want) -> Result<WonTurns, Refused> {
+        let mut won = self.begin_to_win(session)?;
+        let takes_kept = self.broken(Defect::WaitTakesKept);
+        self.gather(
+            want,
+            |state| &mut state.ready_turns,
+            |state, queue, id| {
+                let holder = state.instances.get(id).and_then(|instance| instance.holder);
+                let kept = holder.is_some_and(|held| held.session == session) && !takes_kept;
+                if kept || !state.may_win(session, queue, id) {
+                    return Take::Passed;
+                }
+                state.win_turn(session, want, id, &mut won)
+            },
+        );
+        Ok(won)
+    }
+
+    /// What every claim begins with.
+    fn begin_to_win(&mut self, session: SessionId) -> Result<WonTurns, Refused> {
+        self.claiming(session)?;
+        self.pristine = false;
+        self.relay();
+        self.sweep();
+        Ok(WonTurns { number: self.next_sequence(), turns: Vec::new(), bytes: 0 })
+    }
+
     /// Hands out what a claim won and still has: another claim of the same session may have returned it since.
     pub(crate) fn hand_out_turns(&mut self, session: SessionId, won: WonTurns) -> Vec<ClaimedTurn> {
         let mut turns = won.turns;
@@ -52,6 +76,11 @@ impl State {
             mine || self.broken(Defect::ForgetDroppedClaim)
         });
         turns
+    }
+
+    /// The same for a claim that has waited.
+    pub(crate) fn hand_out_awaited(&mut self, session: SessionId, won: WonTurns) -> Vec<ClaimedTurn> {
+        if self.broken(Defect::WaitHandsOutTwice) { won.turns } else { self.hand_out_turns(session, won) }
     }
 
     /// What earlier claims of the session won without ever answering, as far as this claim may have it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dauer_memory::{Call, Fault, FaultPlan};
 use dauer_store::*;
+use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::poll;
 
@@ -204,4 +205,35 @@ fn what_sleeps_tells_when_it_is_due() {
     let rests = Release { delay, ..release(Item::Turn(turn.fence)) };
     block_on(session.release(vec![rests])).remove(0).unwrap();
     assert_eq!(next(Queues::default()), Some(delay));
+}
+
+#[test]
+fn what_a_session_keeps_is_due_for_it_alone_as_long_as_it_lives() {
+    let w = World::new();
+    let (keeper, other) = (w.session(), w.session());
+    w.create(&w.start("kept", "Orders"));
+    let turn = turn_of(&keeper, "kept");
+    commit(&keeper, Checkpoint { then: Then::Keep, ..step(&turn) }).unwrap();
+    w.send(&Message { visible_at: BEGIN.after(HOUR), ..w.event("kept") });
+    let next = |session: &Arc<dyn Work>| block_on(session.next_due(&Queues::default())).unwrap();
+    assert_eq!((next(&keeper), next(&other)), (Some(HOUR), None));
+    w.clock.advance(LEASE);
+    assert_eq!(next(&other), Some(HOUR - LEASE), "whoever kept it is gone");
+}
+
+#[test]
+fn a_claim_that_waits_is_answered_with_what_becomes_ready() {
+    let w = World::new();
+    let session = w.session();
+    w.create(&w.start("before", "Orders"));
+    let mut waits = session.await_turns(Want { queues: only("Orders"), ..want(9) });
+    assert!((&mut waits).now_or_never().is_none(), "what was ready already is left to claims that ask");
+    w.create(&w.start("other", "Refunds"));
+    assert!((&mut waits).now_or_never().is_some_and(|turns| names(&turns.unwrap()) == ["before"]));
+    let mut waits = session.await_turns(Want { queues: only("Orders"), ..want(9) });
+    assert!((&mut waits).now_or_never().is_none());
+    w.create(&w.start("order", "Orders"));
+    let turn = waits.now_or_never().expect("it is ready").unwrap().remove(0);
+    assert_eq!(turn.fence.instance, id("order"));
+    commit(&session, step(&turn)).unwrap();
 }

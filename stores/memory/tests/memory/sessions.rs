@@ -167,3 +167,33 @@ fn a_session_that_expired_long_ago_is_forgotten() {
     w.session();
     fenced(block_on(old.renew()));
 }
+
+#[test]
+fn a_hub_is_deleted_when_no_living_host_works_in_it() {
+    let w = World::new();
+    let name = HubName::new("tests").unwrap();
+    w.create(&w.start("order", "Orders"));
+    let (gone, lives) = (w.session(), w.session());
+    let Err(Refused::NotExecuted(why)) = w.store.delete_hub(&name) else { panic!("two hosts work in it") };
+    assert!(why.to_string().contains("stop it first"), "{why}");
+    // One that has ended does not count, one that lives does.
+    block_on(w.hub.end_session(gone.session())).unwrap();
+    assert!(w.store.delete_hub(&name).is_err());
+    w.clock.advance(LEASE - Duration::from_millis(1));
+    assert!(w.store.delete_hub(&name).is_err(), "its lease has not run out");
+    w.clock.advance(Duration::from_millis(1));
+    w.store.delete_hub(&name).unwrap();
+    assert!(block_on(w.hub.get(vec![id("order")])).unwrap().remove(0).is_none(), "all of it is gone");
+    w.store.delete_hub(&name).unwrap();
+    assert!(block_on(lives.renew()).is_err(), "and the sessions with it");
+}
+
+#[test]
+fn an_ended_session_alone_keeps_no_hub() {
+    let w = World::new();
+    let session = w.session();
+    w.create(&w.start("order", "Orders"));
+    turn_of(&session, "order");
+    block_on(w.hub.end_session(session.session())).unwrap();
+    w.store.delete_hub(&HubName::new("tests").unwrap()).unwrap();
+}

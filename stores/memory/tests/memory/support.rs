@@ -33,7 +33,7 @@ pub(crate) fn message_id(number: u64) -> MessageId {
 }
 
 pub(crate) fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new(), deadline: None }
+    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 pub(crate) fn only(name: &str) -> Queues {

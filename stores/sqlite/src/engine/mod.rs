@@ -11,6 +11,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod waiting;
 mod watch;
 mod writer;
 
@@ -19,5 +20,6 @@ pub(crate) use effort::Tally;
 pub(crate) use hints::{Ear, Listeners};
 pub(crate) use job::{answers_of, batch_job};
 pub(crate) use reader::{Read, Reader};
+pub(crate) use waiting::{Waiting, answer_of};
 pub(crate) use watch::Watch;
 pub(crate) use writer::{LOOK_WATCHED, Order, Writer};

@@ -4,16 +4,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::executor::block_on;
 
-use dauer_store::{HubName, Refused};
+use dauer_store::{
+    Class, Create, Encoded, ExecutionId, Host, HubName, InstanceId, Kind, Message, Origin, Over, QueueKey,
+    Queues, Record, Refused, Reuse, SessionId, Start, Tags, Timestamp, Want,
+};
 
 use super::job::Job;
-use super::{Ear, Listeners, Order, Tally, Watch, Writer, answers_of, batch_job};
+use super::waiting::Awaited;
+use super::{Ear, Listeners, Order, Tally, Waiting, Watch, Writer, answers_of, batch_job};
 use crate::fail::Outcome;
 use crate::open::{connect, prepare};
 use crate::options::{Durability, Options};
-use crate::state::{Group, Scope};
+use crate::state::{Group, Scope, What};
 use dauer_store::SystemClock;
 
 /// A file of its own, removed with the test.
@@ -66,6 +71,7 @@ fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
         tally: Arc::new(Tally::new(&file.path(), Durability::Full)),
         listeners: Arc::<Listeners>::default(),
         orders,
+        waiting: Vec::new(),
         watch: Watch::new(&file.path(), &sender),
         look_watched: Duration::from_secs(60),
         has_company: false,
@@ -182,4 +188,70 @@ fn a_full_disk_is_told_takes_nothing_with_it_and_heals() {
     let [Ok(()), Err(Refused::NotExecuted(cause)), Ok(()), Ok(())] = &told[..] else { panic!("{told:?}") };
     assert!(cause.to_string().contains("full"), "{cause}");
     assert_eq!(count(&file), 3);
+}
+
+/// A session that claims.
+fn attach(scope: &mut Scope<'_, '_>) -> Outcome<()> {
+    let id = dauer_store::HostId::new("host").expect("short and printable");
+    scope.attach(&Host { id, session: SessionId(1), lease: Duration::from_secs(30) })
+}
+
+/// Something that becomes ready.
+fn start(scope: &mut Scope<'_, '_>, id: &str) -> Outcome<()> {
+    let to = InstanceId::new(id).expect("short and printable");
+    let message = dauer_core::identity::requested(&to, 7);
+    let queue = QueueKey::new(Kind::Orchestration, "Orders", None);
+    let record = Record::pending(queue, ExecutionId(u128::from_be_bytes(message.0)), message);
+    let start = Message {
+        id: message,
+        to,
+        execution: None,
+        class: Class::Start(Box::new(Start { record, over: Over::Refuse })),
+        origin: Origin::Client { request: Some(7) },
+        answers: None,
+        visible_at: Timestamp(0),
+        event: Encoded::from_stored(vec![1].into()),
+    };
+    scope.create(&Create { start, reuse: Reuse::default() }).map(drop)
+}
+
+/// A writer with a session whose claim waits.
+fn writer_with_claim(file: &File, change: &str) -> (Writer, impl Future<Output = Awaited>) {
+    let (mut writer, _) = writer(file, change);
+    writer.serve(vec![job(vec![attach]).0]);
+    let want = Want { count: 9, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() };
+    let undelivered = Arc::clone(&writer.group.undelivered);
+    let (claim, answer) = Waiting::new(HubName::default(), SessionId(1), want, undelivered);
+    writer.waiting.push(claim);
+    (writer, answer.map(|answer| answer.expect("the writer is there")))
+}
+
+fn names(awaited: Awaited) -> Vec<String> {
+    let turns = awaited.expect("it was not refused").receive();
+    turns.iter().map(|turn| turn.fence.instance.to_string()).collect()
+}
+
+#[test]
+fn a_claim_that_waits_goes_on_when_its_transaction_breaks() {
+    let file = File::new("waits-broken");
+    let (mut writer, mut answer) = writer_with_claim(&file, "");
+    writer.serve(vec![job(vec![|scope| start(scope, "a"), write_and_break]).0]);
+    assert!((&mut answer).now_or_never().is_none(), "nobody has won anything");
+    writer.serve(vec![job(vec![|scope| start(scope, "b")]).0]);
+    let won = answer.now_or_never().expect("both are ready, and one is news");
+    assert_eq!(names(won), ["a", "b"]);
+    assert!(writer.waiting.is_empty());
+}
+
+#[test]
+fn a_claim_that_waits_is_told_when_nobody_knows_what_it_won() {
+    let file = File::new("waits-unknown");
+    let (mut writer, mut answer) = writer_with_claim(&file, "PRAGMA foreign_keys = ON");
+    writer.serve(vec![job(vec![write_one]).0]);
+    assert!((&mut answer).now_or_never().is_none(), "nothing has become ready");
+    writer.serve(vec![job(vec![|scope| start(scope, "a"), break_the_commit]).0]);
+    let refused = answer.now_or_never().expect("told").err();
+    assert!(matches!(refused, Some(Refused::Unknown(_))), "{refused:?}");
+    let session = writer.group.undelivered.of(1, What::Turn);
+    assert_eq!(session.len(), 1, "what it may have won waits for the next claim, which looks");
 }

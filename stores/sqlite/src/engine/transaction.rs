@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use dauer_store::{Cause, HubName, Refused, StoreLimits, Timestamp};
+use dauer_store::{Cause, HubName, Kind, Refused, StoreLimits, Timestamp};
 
 use crate::fail::{Outcome, refusal};
 use crate::schema::{FORMAT, GENERATION};
@@ -108,6 +108,11 @@ impl<'w> Transaction<'w> {
     /// One hub in it.
     pub(crate) fn scope<'s>(&'s mut self, hub: &'s HubName) -> Outcome<Scope<'s, 'w>> {
         Scope::of((self.db, &mut self.statements), hub, self.now, (self.limits, self.group))
+    }
+
+    /// Whether it has made an instance of that hub ready.
+    pub(crate) fn has_turns(&self, hub: &HubName) -> bool {
+        self.group.ready.iter().any(|(of, kind)| of == hub && *kind != Kind::Activity)
     }
 
     /// Writes the time, if anything was written at all: a claim that found nothing costs no disk access.

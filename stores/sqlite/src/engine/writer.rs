@@ -13,6 +13,7 @@ use super::effort::Tally;
 use super::hints::Listeners;
 use super::job::Job;
 use super::transaction::{CommitFailed, Seen, Transaction, data_version};
+use super::waiting::Waiting;
 use super::watch::Watch;
 use crate::fail::refusal;
 use crate::gate::Gate;
@@ -40,6 +41,8 @@ pub(crate) const LOOK_WATCHED: Duration = Duration::from_secs(1);
 pub(crate) enum Order {
     /// To write. With a refusal: to answer with it instead, before anything has begun.
     Job(Box<dyn Job>, Option<Refused>),
+    /// To keep a claim until something becomes ready.
+    Await(Waiting),
     /// That somebody listens now.
     Wake,
     /// That somebody may have written: the watch was asked to tell.
@@ -76,6 +79,8 @@ pub(crate) struct Writer {
     pub(crate) tally: Arc<Tally>,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) orders: Receiver<Order>,
+    /// Claims for which nothing has become ready yet.
+    pub(crate) waiting: Vec<Waiting>,
     pub(crate) watch: Watch,
     /// [`LOOK_WATCHED`], but in tests.
     pub(crate) look_watched: Duration,
@@ -94,6 +99,10 @@ impl Writer {
                 match order {
                     Order::Job(job, None) => jobs.push(job),
                     Order::Job(job, Some(refused)) => fail_all(vec![job], &refused),
+                    Order::Await(claim) => {
+                        self.waiting.retain(|claim| !claim.is_given_up());
+                        self.waiting.push(claim);
+                    }
                     Order::Wake => look = LOOK_SOON,
                     Order::Written => {
                         look = LOOK_SOON;
@@ -184,16 +193,28 @@ impl Writer {
     pub(super) fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
         let parts: Vec<Part> =
             (0..jobs.len()).flat_map(|job| (0..jobs[job].parts()).map(move |part| (job, part))).collect();
-        match self.transact(&mut jobs, &parts) {
-            Err(Trouble::Broken(_)) if parts.len() > 1 => {
+        let outcome = self.transact(&mut jobs, &parts, true);
+        self.settle_waiting(&outcome);
+        match outcome {
+            Err(Trouble::Broken(_)) if parts.len() > 1 || !self.waiting.is_empty() => {
                 for part in parts {
-                    let outcome = self.transact(&mut jobs, &[part]);
+                    let outcome = self.transact(&mut jobs, &[part], false);
                     self.settle(&mut jobs, &[part], outcome);
                 }
             }
             outcome => self.settle(&mut jobs, &parts, outcome),
         }
         jobs.into_iter().for_each(Job::answer);
+    }
+
+    /// Tells the claims that waited what the transaction has brought them.
+    fn settle_waiting(&mut self, outcome: &Result<(), Trouble>) {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        self.waiting = match outcome {
+            Ok(()) => waiting.filter_map(Waiting::settle).collect(),
+            Err(Trouble::Unknown(refused)) => waiting.filter_map(|claim| claim.doubt(refused)).collect(),
+            Err(Trouble::NotBegun(_) | Trouble::Broken(_)) => waiting.map(Waiting::forget).collect(),
+        };
     }
 
     /// After a transaction: the hints of one that happened are sent, the parts of one that did not are told.
@@ -226,7 +247,14 @@ impl Writer {
         self.db = connect(&self.path, self.durability).ok();
     }
 
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part]) -> Result<(), Trouble> {
+    /// One transaction of these parts; and of the claims that wait for what they make ready, unless an earlier attempt broke:
+    /// then their hosts are told that something is ready, and ask.
+    fn transact(
+        &mut self,
+        jobs: &mut [Box<dyn Job>],
+        parts: &[Part],
+        with_waiting: bool,
+    ) -> Result<(), Trouble> {
         let not_executed = |error: Box<dyn std::error::Error + Send + Sync>| {
             Trouble::NotBegun(Refused::NotExecuted(Cause::new(error)))
         };
@@ -240,11 +268,14 @@ impl Writer {
         let known = (&mut self.group, &mut self.seen);
         let begun = Transaction::begin(db, self.clock.as_ref(), &self.limits, known);
         let mut transaction = begun.map_err(Trouble::NotBegun)?;
-        for (job, part) in parts {
-            if let Err(refused) = jobs[*job].run(*part, &mut transaction) {
-                transaction.rollback();
-                return Err(Trouble::Broken(refused));
-            }
+        let waiting = if with_waiting { self.waiting.as_mut_slice() } else { &mut [] };
+        let mut run = || {
+            parts.iter().try_for_each(|(job, part)| jobs[*job].run(*part, &mut transaction))?;
+            waiting.iter_mut().try_for_each(|claim| claim.run(&mut transaction))
+        };
+        if let Err(refused) = run() {
+            transaction.rollback();
+            return Err(Trouble::Broken(refused));
         }
         match transaction.commit() {
             Ok(()) => Ok(()),

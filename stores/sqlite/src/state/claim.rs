@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use dauer_store::{ClaimedTurn, Refused, SessionId, Want};
+use dauer_store::{ClaimedTurn, Kind, Refused, SessionId, Want};
 
 use super::gather::{Take, tags_match};
 use super::inbox::TurnBatch;
@@ -56,15 +56,44 @@ impl Scope<'_, '_> {
                 return Ok(won);
             }
         }
+        self.win_due(want, &mut won)?;
+        Ok(won)
+    }
+
+    /// Wins turns that this transaction has made ready. Where it leaves none, nobody need be told that there are some.
+    pub(crate) fn claim_new_turns(&mut self, session: SessionId, want: &Want) -> Outcome<Won<ClaimedTurn>> {
+        let mut won = Won::nothing(self.claimer(session)?, want);
+        self.win_due(want, &mut won)?;
+        if !won.items.is_empty() && !self.group.kept_ready && !self.has_due_turns()? {
+            let name = self.name;
+            self.group.ready.retain(|(hub, kind)| hub != name || *kind == Kind::Activity);
+        }
+        Ok(won)
+    }
+
+    /// Wins what is due and nobody's.
+    fn win_due(&mut self, want: &Want, won: &mut Won<ClaimedTurn>) -> Outcome<()> {
         self.gather(want, What::Turn, |scope, due| {
             let Some(instance) = readable(scope.fetch_due(due))?.flatten() else { return Ok(Take::Passed) };
             let free = match instance.holder {
                 None => true,
-                Some(held) => held.session != session && !scope.lives(held.session)?,
+                Some(held) => held.session != won.session && !scope.lives(held.session)?,
             };
-            if free { scope.win_turn(want, instance, &mut won) } else { Ok(Take::Passed) }
-        })?;
-        Ok(won)
+            if free { scope.win_turn(want, instance, won) } else { Ok(Take::Passed) }
+        })
+    }
+
+    /// Whether the turn of any instance is due, whoever may want it.
+    fn has_due_turns(&self) -> Outcome<bool> {
+        let mut find = self.db.prepare_cached(
+            "SELECT 1 FROM instances WHERE offered = ?1 AND place IS NOT NULL AND place <= ?2 LIMIT 1",
+        )?;
+        for (queue, _) in self.queues()?.into_iter().filter(|(_, queue)| queue.kind != Kind::Activity) {
+            if find.exists(params![queue, self.now.0])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// An instance that an earlier claim of the session won, if it is still so. Else nobody waits for it any more.

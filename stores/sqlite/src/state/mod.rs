@@ -89,6 +89,8 @@ pub(crate) struct Group {
     pub(crate) hints: Vec<(HubName, Hint)>,
     /// Which work may be ready: told once, however much there is.
     pub(crate) ready: BTreeSet<(HubName, Kind)>,
+    /// Some of it is for whoever keeps the instance.
+    pub(crate) kept_ready: bool,
     /// How long until the first of it is ready that is not yet.
     pub(crate) due: Vec<(HubName, Kind, Duration)>,
     /// What this transaction has done.
@@ -120,6 +122,7 @@ impl Group {
             hot: Hot::new(memory),
             hints: Vec::new(),
             ready: BTreeSet::new(),
+            kept_ready: false,
             due: Vec::new(),
             effort: Effort::default(),
             raised: Timestamp::default(),
@@ -137,6 +140,7 @@ impl Group {
     pub(crate) fn begin(&mut self) {
         self.hints.clear();
         self.ready.clear();
+        self.kept_ready = false;
         self.due.clear();
         self.effort = Effort::default();
         self.raised = Timestamp::default();

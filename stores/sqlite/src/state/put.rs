@@ -37,6 +37,7 @@ impl Scope<'_, '_> {
         instance.ready_at = Some(earliest);
         let idle = instance.holder.is_some_and(|held| held.grip == Grip::Idle);
         if idle {
+            self.group.kept_ready |= earliest <= self.now;
             self.hint_of(instance.record.queue.kind, earliest);
         }
         Ok(())

@@ -129,7 +129,7 @@ fields! {
     Fence { instance, execution, revision, epoch }
     Host { id, session, lease }
     Queues { orchestrations, entities, activities }
-    Want { count, bytes, queues, tags, deadline }
+    Want { count, bytes, queues, tags }
     ClaimedTurn { fence, record, messages, more, history, now }
     TaskLease { fence, task, attempts, now }
     Completion { fence, answer }

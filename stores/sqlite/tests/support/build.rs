@@ -53,7 +53,7 @@ pub(crate) fn host(number: u128, lease: Duration) -> Host {
 }
 
 pub(crate) fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new(), deadline: None }
+    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 /// A step that consumes everything and lets go.

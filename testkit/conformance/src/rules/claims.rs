@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dauer_store::{Filter, Queues, Tags, VersionRule, Want};
+use dauer_store::{ClaimedTurn, Filter, Queues, Refused, Tags, VersionRule, Want};
+use futures::FutureExt as _;
 
 use crate::message::{names, only};
 use crate::run::open;
 use crate::session::want;
-use crate::world::HOUR;
+use crate::world::{HOUR, World};
 use crate::{Fixture, Step};
 
 /// A claim returns work of the queues it names, by name and version, and leaves the rest to others.
@@ -160,4 +161,43 @@ pub async fn r12g_the_next_due_time_is_never_too_late(fixture: &dyn Fixture) {
     w.check(due.is_none_or(|due| due <= HOUR), "the timer is due within the hour");
     let other = w.ok(session.work().next_due(&only("Refunds")).await, "next_due");
     w.same(&other, &None, "nothing waits in the other queue");
+}
+
+/// What becomes ready while a claim waits is won by that claim, or by the next one that asks: once.
+pub async fn r12h_what_becomes_ready_goes_to_one_claim(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let session = w.session().await;
+    let mut waits = session.work().await_turns(want(10));
+    w.same(&names(&told(&w, &mut waits)), &vec![], "nothing has become ready");
+    w.start("order").await;
+    let mut won = told(&w, &mut waits);
+    won.extend(session.turns().await);
+    w.same(&names(&won), &vec!["order"], "the one claim or the other, once");
+    session.commit(Step::of(&won[0])).await;
+}
+
+/// A claim that waits hands nothing out again that its session keeps: what it wins has changed hands.
+pub async fn r12i_a_claim_that_waits_leaves_what_is_kept(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.start("order").await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    session.commit(Step::of(&turn).keep()).await;
+    let mut waits = session.work().await_turns(want(10));
+    w.same(&names(&told(&w, &mut waits)), &vec![], "nothing has become ready");
+    w.deliver(w.event_to("order")).await;
+    let again = told(&w, &mut waits).iter().any(|again| again.fence.epoch == turn.fence.epoch);
+    w.same(&again, &false, "under the same epoch only claims that ask hand it out");
+}
+
+/// What a claim that waits has been told by now.
+fn told(
+    w: &World<'_>,
+    waits: &mut (impl Future<Output = Result<Vec<ClaimedTurn>, Refused>> + Unpin),
+) -> Vec<ClaimedTurn> {
+    match waits.now_or_never() {
+        None => Vec::new(),
+        Some(Ok(turns)) => turns,
+        Some(Err(refused)) => panic!("{}: await_turns was refused: {refused}", w.rule),
+    }
 }

@@ -5,7 +5,7 @@ use rusqlite::types::Value as Cell;
 
 use super::sample::{Row, Sample, Stage, unknown};
 use super::schedule::TURN_1;
-use crate::bench::Error;
+use crate::Error;
 
 /// Statements of the store, about one instance.
 enum Write {

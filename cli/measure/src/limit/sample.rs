@@ -10,8 +10,8 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 
-use crate::bench::Error;
-use crate::bench::workload::{self, Running, STEP, Value};
+use crate::Error;
+use crate::workload::{self, Running, STEP, Value};
 
 /// Longer than one orchestration takes on any disk.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -15,8 +15,7 @@ use super::process::{self, Meter, Spent};
 use super::report::{self, Lines, Setting};
 use super::statistics::{count, median_index, percentile, ratio, rounded};
 use super::workload::{self, Running, SEQUENCE, Sequence, Value};
-use super::{Common, Error};
-use crate::verbs::{connect, is_server};
+use super::{Common, Error, Program};
 
 /// What to measure.
 #[derive(clap::Args, Clone)]
@@ -85,9 +84,9 @@ impl Arguments {
     }
 
     /// The URL of the server, if one is measured.
-    fn server_url(&self) -> Option<String> {
+    fn server_url(&self, program: &Program) -> Option<String> {
         let address = self.server.as_deref()?;
-        Some(if is_server(address) { address.to_owned() } else { format!("http://{address}") })
+        Some(if (program.is_server)(address) { address.to_owned() } else { format!("http://{address}") })
     }
 
     /// The same for one of several runs. On a server they must not find what the others left.
@@ -170,10 +169,10 @@ struct Figures<'f> {
     runs: &'f [Run],
 }
 
-pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
-    let server = arguments.server_url();
+pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
+    let server = arguments.server_url(program);
     let place = Place::new(server.as_deref().or(arguments.common.store.as_deref()))?;
-    let setting = Setting::look(&arguments.common, &place)?;
+    let setting = Setting::look(&arguments.common, program, &place)?;
     let sample = if place.is_file() { Some(sample(&arguments, &place).await?) } else { None };
     let mut runs = Vec::new();
     for number in 0..arguments.runs as usize {
@@ -181,7 +180,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
         place.clear();
         report::progress(&arguments.common, &format!("run {} of {}", number + 1, arguments.runs));
         let arguments = arguments.for_run(number);
-        runs.push(Box::pin(measure(&arguments, &place, sample.as_ref(), (number, last))).await?);
+        runs.push(Box::pin(measure(&arguments, program, &place, sample.as_ref(), (number, last))).await?);
     }
     let rates: Vec<f64> = runs.iter().map(|run| run.orchestrations_per_second).collect();
     let median_run = median_index(&rates);
@@ -214,12 +213,13 @@ async fn sample(arguments: &Arguments, place: &Place) -> Result<Sample, Error> {
 
 async fn measure(
     arguments: &Arguments,
+    program: &Program,
     place: &Place,
     sample: Option<&Sample>,
     (number, last): (usize, bool),
 ) -> Result<Run, Error> {
     let url = place.url(number, last);
-    let hub = if is_server(&url) { connect(&url)? } else { dauer::open(&url)? };
+    let hub = if (program.is_server)(&url) { (program.connect)(&url)? } else { dauer::open(&url)? };
     let room = arguments.room();
     let options = HostOptions { turns_max: room, activities_max: room, ..HostOptions::default() };
     let running = Running::start(workload::register(hub.worker()).options(options))?;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::schedule::{START, Schedule, Step};
-use crate::bench::Error;
+use crate::Error;
 
 /// What the index lacks.
 pub(super) struct IndexOfTags {

@@ -9,7 +9,7 @@ use super::report::{self, Lines, Setting};
 use super::sequence::audit;
 use super::statistics::{count, percentile, ratio, rounded};
 use super::workload::{self, FANOUT, Running};
-use super::{Common, Error};
+use super::{Common, Error, Program};
 
 /// What to measure.
 #[derive(clap::Args, Clone)]
@@ -46,9 +46,9 @@ struct Figures {
     audited: u64,
 }
 
-pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
+pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
     let place = Place::new(arguments.common.store.as_deref())?;
-    let setting = Setting::look(&arguments.common, &place)?;
+    let setting = Setting::look(&arguments.common, program, &place)?;
     let hub = dauer::open(&place.url(0, true))?;
     let running = Running::start(workload::register(hub.worker()))?;
     let (activities, window) = (arguments.activities, arguments.window as usize);

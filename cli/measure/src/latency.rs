@@ -10,7 +10,7 @@ use super::report::{self, Lines, Setting};
 use super::sequence::audit;
 use super::statistics::{count, percentile, ratio, rounded};
 use super::workload::{self, Running, SEQUENCE, Sequence, Value};
-use super::{Common, Error};
+use super::{Common, Error, Program};
 
 /// Orchestrations before the clock runs: caches and allocators are warm then.
 const WARM_UP: u64 = 100;
@@ -48,9 +48,9 @@ struct Figures {
     audited: u64,
 }
 
-pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
+pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
     let place = Place::new(arguments.common.store.as_deref())?;
-    let mut setting = Setting::look(&arguments.common, &place)?;
+    let mut setting = Setting::look(&arguments.common, program, &place)?;
     let hub = dauer::open(&place.url(0, true))?;
     let running = Running::start(workload::register(hub.worker()))?;
     report::progress(&arguments.common, &format!("{} orchestrations", arguments.orchestrations));

@@ -14,7 +14,7 @@ use super::place::Place;
 use super::process;
 use super::report::{self, Lines, Setting};
 use super::statistics::rounded;
-use super::{Common, Error};
+use super::{Common, Error, Program};
 
 /// What an idle server may take, in bytes and in hundredths of a core.
 const IDLE_BYTES_MAX: u64 = 40_000_000;
@@ -137,11 +137,11 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
+pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
     let Arguments { common, waits, seconds } = arguments;
     let period = Duration::from_secs(seconds);
     let place = Place::new(common.store.as_deref())?;
-    let setting = Setting::look(&common, &place)?;
+    let setting = Setting::look(&common, program, &place)?;
     let server = Server::start(&place.url(0, true))?;
     report::progress(&common, &format!("an idle server for {seconds} s"));
     let idle_cpu_percent = server.percent(period).await?;

@@ -14,7 +14,7 @@ use super::report::{self, Lines, Setting};
 use super::sequence::audit;
 use super::statistics::{count, ratio, rounded};
 use super::workload::{self, NAP, Running, SEQUENCE, Sequence, Value};
-use super::{Common, Error};
+use super::{Common, Error, Program};
 
 /// How long they sleep: longer than any benchmark.
 const SLEEP_SECONDS: u64 = 60 * 60;
@@ -76,12 +76,12 @@ struct Told {
     restarted_idle_cpu_percent: f64,
 }
 
-pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
+pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
     if arguments.restarted {
         return Box::pin(again(&arguments)).await;
     }
     let place = Place::new(arguments.common.store.as_deref())?;
-    let setting = Setting::look(&arguments.common, &place)?;
+    let setting = Setting::look(&arguments.common, program, &place)?;
     let url = place.url(0, true);
     let hub = dauer::open(&url)?;
     let running = Running::start(workload::register(hub.worker()))?;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::bench::report::Lines;
-use crate::bench::statistics::{count, ratio, rounded};
+use crate::report::Lines;
+use crate::statistics::{count, ratio, rounded};
 
 /// By how much both may differ, in percent: more would make the ratio of their speeds meaningless.
 pub(crate) const DIFFERENCE_MAX: u32 = 10;

@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-use super::{Common, Error};
+use super::place::Place;
+use super::{Common, Error, Program};
 
 /// What the figures were measured with.
 #[derive(Debug, Clone, Serialize)]
@@ -21,7 +22,7 @@ pub(super) struct Setting {
 
 impl Setting {
     /// Looks around, and tries the disk.
-    pub(super) fn look(common: &Common, place: &super::place::Place) -> Result<Self, Error> {
+    pub(super) fn look(common: &Common, program: &Program, place: &Place) -> Result<Self, Error> {
         let folder = place.scratch();
         let sync = || {
             super::process::sync_ms(folder).map_err(|source| Error::Folder { path: folder.into(), source })
@@ -31,7 +32,7 @@ impl Setting {
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
             cores: std::thread::available_parallelism().map_or(1, Into::into),
             runtime: common.runtime.name(),
-            allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" },
+            allocator: program.allocator,
             store: place.name(),
             fsync_ms: place.is_file().then(sync).transpose()?.map(|ms| super::statistics::rounded(ms, 4)),
         })

@@ -1,6 +1,9 @@
 //! `dauer bench`: what this machine, this disk and this store reach, through the public interface.
 //!
 //! Every output is checked and every run ends with an audit, so that a fast wrong answer is no figure at all.
+//!
+//! A crate of its own, because what is generic in the SDK is compiled with the crate that uses it: here as in a user's
+//! program, with all optimisation, which the rest of the command is built without.
 
 mod error;
 mod fanout;
@@ -16,13 +19,22 @@ mod timers;
 mod waits;
 mod workload;
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand, ValueEnum};
+use dauer::{Hub, OpenError};
 
-pub(crate) use error::Error;
+pub use error::Error;
 
-use crate::error::Failure;
+/// What only the program knows that measures. It must be the `dauer` command: two of the benchmarks start it once more,
+/// as a worker or as a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The name of its allocator.
+    pub allocator: &'static str,
+    /// Whether a URL is that of a server.
+    pub is_server: fn(&str) -> bool,
+    /// Connects to a server, with the token of the user if there is one.
+    pub connect: fn(&str) -> Result<Hub, OpenError>,
+}
 
 /// What all benchmarks are told.
 #[derive(Args, Clone)]
@@ -71,9 +83,16 @@ impl Flavour {
     }
 }
 
+/// Which benchmark, and how large.
+#[derive(Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
 /// The benchmarks.
 #[derive(Subcommand)]
-pub(crate) enum Bench {
+enum Kind {
     /// Many orchestrations of a few activities each: orchestrations per second, beside what bare rows reach.
     ///
     /// Example: dauer bench sequence --orchestrations 5000 --activities 5
@@ -90,7 +109,7 @@ pub(crate) enum Bench {
     History(history::Arguments),
 }
 
-impl Bench {
+impl Kind {
     fn common(&self) -> &Common {
         match self {
             Self::Sequence(arguments) => &arguments.common,
@@ -103,24 +122,25 @@ impl Bench {
     }
 }
 
-/// Runs a benchmark on a runtime of its own.
-pub(crate) fn run(bench: Bench) -> Result<ExitCode, Failure> {
-    let network = match &bench {
-        Bench::Sequence(arguments) => arguments.server.is_some(),
-        Bench::Waits(_) => true,
+/// Runs a benchmark on a runtime of its own, and prints its figures.
+///
+/// # Errors
+/// [`Error`] when there are no figures, or none that count.
+pub fn run(Bench { kind }: Bench, program: &Program) -> Result<(), Error> {
+    let network = match &kind {
+        Kind::Sequence(arguments) => arguments.server.is_some(),
+        Kind::Waits(_) => true,
         _ => false,
     };
-    let result = bench.common().runtime.runtime(network).map_err(Error::from).and_then(|runtime| {
-        runtime.block_on(async {
-            match bench {
-                Bench::Sequence(arguments) => Box::pin(sequence::run(arguments)).await,
-                Bench::Fanout(arguments) => Box::pin(fanout::run(arguments)).await,
-                Bench::Latency(arguments) => Box::pin(latency::run(arguments)).await,
-                Bench::Timers(arguments) => Box::pin(timers::run(arguments)).await,
-                Bench::Waits(arguments) => Box::pin(waits::run(arguments)).await,
-                Bench::History(arguments) => Box::pin(history::run(arguments)).await,
-            }
-        })
-    });
-    result.map(|()| ExitCode::SUCCESS).map_err(Failure::Bench)
+    let network = network || kind.common().store.as_deref().is_some_and(program.is_server);
+    kind.common().runtime.runtime(network)?.block_on(async {
+        match kind {
+            Kind::Sequence(arguments) => Box::pin(sequence::run(arguments, program)).await,
+            Kind::Fanout(arguments) => Box::pin(fanout::run(arguments, program)).await,
+            Kind::Latency(arguments) => Box::pin(latency::run(arguments, program)).await,
+            Kind::Timers(arguments) => Box::pin(timers::run(arguments, program)).await,
+            Kind::Waits(arguments) => Box::pin(waits::run(arguments, program)).await,
+            Kind::History(arguments) => Box::pin(history::run(arguments, program)).await,
+        }
+    })
 }

@@ -11,8 +11,8 @@ use super::plan::{Parameter, STAMP, Statement, plan};
 use super::sample::{Sample, unknown, unusable};
 use super::schedule::Schedule;
 use super::tags::IndexOfTags;
-use crate::bench::process::{Meter, Spent};
-use crate::bench::{Error, sequence};
+use crate::process::{Meter, Spent};
+use crate::{Error, sequence};
 
 /// Writes what a store did into another file that a store has made; gives what that took, and what one orchestration
 /// costs the disk.

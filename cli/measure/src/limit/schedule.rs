@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::sample::{unknown, unusable};
-use crate::bench::Error;
-use crate::bench::sequence::Tags;
+use crate::Error;
+use crate::sequence::Tags;
 
 /// The phases that come before the first turn.
 pub(super) const START: usize = 0;

@@ -12,7 +12,7 @@ use super::report::{self, Lines, Setting};
 use super::sequence::audit;
 use super::statistics::{count, median, ratio, rounded};
 use super::workload::{self, Running, SEQUENCE, STEP, Sequence, Value};
-use super::{Common, Error};
+use super::{Common, Error, Program};
 
 /// Turns whose median is one figure: enough that a stray stall of the disk vanishes.
 const SPAN: usize = 100;
@@ -56,9 +56,9 @@ struct Figures {
 /// When an activity began: by the clock, and in processor time of the process.
 type Moment = (Instant, Duration);
 
-pub(super) async fn run(arguments: Arguments) -> Result<(), Error> {
+pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
     let place = Place::new(arguments.common.store.as_deref())?;
-    let setting = Setting::look(&arguments.common, &place)?;
+    let setting = Setting::look(&arguments.common, program, &place)?;
     let hub = dauer::open(&place.url(0, true))?;
     let moments: Arc<Mutex<Vec<Moment>>> = Arc::default();
     let noted = Arc::clone(&moments);

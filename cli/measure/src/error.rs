@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why there are no figures, or none that count.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum Error {
+pub enum Error {
     /// The store is not new.
     #[error("{path:?} is there and not empty; give a file that does not exist, or leave --store out")]
     NotEmpty {

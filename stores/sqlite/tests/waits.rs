@@ -1,0 +1,115 @@
+//! Claims that wait in the store: what becomes ready is theirs in the write that makes it so.
+
+use std::time::Duration;
+
+use dauer_sqlite::SqliteStore;
+use dauer_store::{Changes, Hint, HubName, Kind, Then};
+use futures::{FutureExt, StreamExt};
+
+use crate::support::build::{host, message, start, step, want};
+use crate::support::{Folder, clock, options, run};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The turns that listeners are told of now.
+fn told_of_turns(changes: &mut Changes) -> usize {
+    let heard = std::iter::from_fn(|| changes.next().now_or_never().flatten());
+    heard.filter(|hint| *hint == Hint::Ready(Kind::Orchestration)).count()
+}
+
+#[test]
+fn a_start_and_its_claim_are_one_write_and_nobody_is_told() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+    let hub = store.hub(HubName::default());
+    run(async {
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        let mut changes = session.changes();
+        // With its second write the writer has told all that it says of a file that is new to it.
+        session.renew().await.unwrap();
+        told_of_turns(&mut changes);
+        let mut waits = session.await_turns(want(2));
+        assert!((&mut waits).now_or_never().is_none(), "nothing is ready");
+        let before = hub.effort().commits;
+        hub.create(vec![start("order")]).await.remove(0).unwrap();
+        let turn = waits.await.unwrap().remove(0);
+        assert_eq!(hub.effort().commits - before, 1, "one write for both");
+        assert_eq!(told_of_turns(&mut changes), 0, "there is nothing to ask for");
+        assert_eq!((turn.fence.instance.as_str(), turn.messages.len()), ("order", 1));
+        assert!(session.claim_turns(want(2)).await.unwrap().is_empty(), "it was handed out");
+        session.commit_turns(vec![step(&turn).into()]).await.remove(0).unwrap();
+    });
+    store.close();
+}
+
+#[test]
+fn whoever_leaves_something_has_all_told() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+    let hub = store.hub(HubName::default());
+    run(async {
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        let mut changes = session.changes();
+        let waits = session.await_turns(want(1));
+        futures::pin_mut!(waits);
+        assert!(waits.as_mut().now_or_never().is_none());
+        hub.create(vec![start("first"), start("second")]).await;
+        assert_eq!(waits.await.unwrap().len(), 1, "no more than it wants");
+        assert_eq!(told_of_turns(&mut changes), 1);
+        assert_eq!(session.claim_turns(want(2)).await.unwrap().len(), 1);
+    });
+    store.close();
+}
+
+/// What a session keeps is for the claims that ask: it must be told, whatever else the claim that waits has won.
+#[test]
+fn a_message_for_what_is_kept_is_told() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+    let hub = store.hub(HubName::default());
+    run(async {
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        hub.create(vec![start("kept")]).await.remove(0).unwrap();
+        let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
+        let mut keep = step(&turn);
+        keep.then = Then::Keep;
+        session.commit_turns(vec![keep.into()]).await.remove(0).unwrap();
+        let mut waits = session.await_turns(want(2));
+        assert!((&mut waits).now_or_never().is_none());
+        let mut changes = session.changes();
+        // Both calls are there before the writer is asked, which takes all that waits into one transaction; and if it
+        // did not, the message would be told all the same.
+        let sent = hub.send(vec![message("kept", "event")]);
+        let created = hub.create(vec![start("new")]);
+        futures::join!(sent, created);
+        let won = waits.await.unwrap();
+        assert_eq!(won.iter().map(|turn| turn.fence.instance.as_str()).collect::<Vec<_>>(), ["new"]);
+        assert!(told_of_turns(&mut changes) >= 1);
+        assert_eq!(session.claim_turns(want(2)).await.unwrap()[0].fence.instance.as_str(), "kept");
+    });
+    store.close();
+}
+
+#[test]
+fn what_a_claim_won_after_it_was_given_up_comes_with_the_next() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+    let hub = store.hub(HubName::default());
+    run(async {
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        let mut waits = session.await_turns(want(2));
+        assert!((&mut waits).now_or_never().is_none());
+        hub.create(vec![start("order")]).await.remove(0).unwrap();
+        // Won, and on its way.
+        drop(waits);
+        assert_eq!(session.claim_turns(want(2)).await.unwrap()[0].fence.instance.as_str(), "order");
+        // Given up before anything is ready, it takes nothing from others.
+        let mut waits = session.await_turns(want(2));
+        assert!((&mut waits).now_or_never().is_none());
+        drop(waits);
+        let other = hub.attach(host(2, LEASE)).await.unwrap();
+        hub.create(vec![start("later")]).await.remove(0).unwrap();
+        assert_eq!(other.claim_turns(want(2)).await.unwrap()[0].fence.instance.as_str(), "later");
+    });
+    store.close();
+}
