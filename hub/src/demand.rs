@@ -133,3 +133,31 @@ impl Demand {
         Some(session.env.sleep_until(until).map(move |()| until).boxed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only then a claim may be left in the store: where the store is in trouble, one that asks finds out, with its delays.
+    #[test]
+    fn a_host_rests_once_a_claim_was_answered_with_nothing() {
+        let mut demand = Demand::new();
+        assert!(!demand.rests(), "it has not asked");
+        assert!(demand.begin(true));
+        assert!(!demand.rests(), "it asks");
+        demand.end(None);
+        assert!(!demand.rests(), "it had no answer");
+        demand.hint();
+        assert!(demand.begin(true));
+        demand.end(Some(3));
+        assert!(!demand.rests(), "there may be more");
+        assert!(demand.begin(true));
+        demand.end(Some(0));
+        assert!(demand.rests());
+        demand.doubt();
+        assert!(!demand.rests());
+        assert!(demand.begin(true), "it asks at once");
+        demand.end(None);
+        assert!(!demand.rests(), "nobody knows");
+    }
+}

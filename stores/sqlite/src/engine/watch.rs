@@ -67,7 +67,7 @@ mod linux {
     use std::sync::mpsc::Sender;
     use std::sync::{Arc, Weak};
 
-    use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
     use super::Order;
 
@@ -110,16 +110,21 @@ mod linux {
     fn listen((watches, over): (Arc<std::os::fd::OwnedFd>, Arc<AtomicBool>), orders: &Weak<Sender<Order>>) {
         let mut room = [MaybeUninit::uninit(); ROOM];
         let mut events = Reader::new(&*watches, &mut room);
+        let mut told = false;
         loop {
-            let told = events.next().is_ok();
+            let event = events.next().map(|event| event.events());
             if over.load(Ordering::Acquire) {
                 return;
             }
+            let Ok(event) = event else { return };
+            // A watch ends with the write that it tells of, and that end is told too: mostly with it, sometimes behind it.
+            let is_end = event.contains(ReadFlags::IGNORED);
             // What has piled up says nothing more.
-            if told && !events.is_buffer_empty() {
+            if is_end && std::mem::take(&mut told) || !events.is_buffer_empty() {
                 continue;
             }
-            let Some(orders) = orders.upgrade().filter(|_| told) else { return };
+            told = !is_end;
+            let Some(orders) = orders.upgrade() else { return };
             if orders.send(Order::Written).is_err() {
                 return;
             }
