@@ -1,15 +1,28 @@
 //! Claims that wait in the store: what becomes ready is theirs in the write that makes it so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_sqlite::SqliteStore;
-use dauer_store::{Changes, Hint, HubName, Kind, Then};
+use dauer_store::{Changes, Hint, HubName, Kind, Manage, Then, Work};
 use futures::{FutureExt, StreamExt};
 
 use crate::support::build::{host, message, start, step, want};
 use crate::support::{Folder, clock, options, run};
 
 const LEASE: Duration = Duration::from_secs(30);
+
+/// A new file, and a session on it.
+fn on_a_file(test: impl AsyncFnOnce(Arc<dyn Manage>, Arc<dyn Work>)) {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
+    let hub = store.hub(HubName::default());
+    run(async {
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        test(hub, session).await;
+    });
+    store.close();
+}
 
 /// The turns that listeners are told of now.
 fn told_of_turns(changes: &mut Changes) -> usize {
@@ -19,11 +32,7 @@ fn told_of_turns(changes: &mut Changes) -> usize {
 
 #[test]
 fn a_start_and_its_claim_are_one_write_and_nobody_is_told() {
-    let folder = Folder::new();
-    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
-    let hub = store.hub(HubName::default());
-    run(async {
-        let session = hub.attach(host(1, LEASE)).await.unwrap();
+    on_a_file(async |hub, session| {
         let mut changes = session.changes();
         // With its second write the writer has told all that it says of a file that is new to it.
         session.renew().await.unwrap();
@@ -39,16 +48,11 @@ fn a_start_and_its_claim_are_one_write_and_nobody_is_told() {
         assert!(session.claim_turns(want(2)).await.unwrap().is_empty(), "it was handed out");
         session.commit_turns(vec![step(&turn).into()]).await.remove(0).unwrap();
     });
-    store.close();
 }
 
 #[test]
 fn whoever_leaves_something_has_all_told() {
-    let folder = Folder::new();
-    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
-    let hub = store.hub(HubName::default());
-    run(async {
-        let session = hub.attach(host(1, LEASE)).await.unwrap();
+    on_a_file(async |hub, session| {
         let mut changes = session.changes();
         let waits = session.await_turns(want(1));
         futures::pin_mut!(waits);
@@ -58,17 +62,12 @@ fn whoever_leaves_something_has_all_told() {
         assert_eq!(told_of_turns(&mut changes), 1);
         assert_eq!(session.claim_turns(want(2)).await.unwrap().len(), 1);
     });
-    store.close();
 }
 
 /// What a session keeps is for the claims that ask: it must be told, whatever else the claim that waits has won.
 #[test]
 fn a_message_for_what_is_kept_is_told() {
-    let folder = Folder::new();
-    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
-    let hub = store.hub(HubName::default());
-    run(async {
-        let session = hub.attach(host(1, LEASE)).await.unwrap();
+    on_a_file(async |hub, session| {
         hub.create(vec![start("kept")]).await.remove(0).unwrap();
         let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
         let mut keep = step(&turn);
@@ -87,16 +86,11 @@ fn a_message_for_what_is_kept_is_told() {
         assert!(told_of_turns(&mut changes) >= 1);
         assert_eq!(session.claim_turns(want(2)).await.unwrap()[0].fence.instance.as_str(), "kept");
     });
-    store.close();
 }
 
 #[test]
 fn what_a_claim_won_after_it_was_given_up_comes_with_the_next() {
-    let folder = Folder::new();
-    let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
-    let hub = store.hub(HubName::default());
-    run(async {
-        let session = hub.attach(host(1, LEASE)).await.unwrap();
+    on_a_file(async |hub, session| {
         let mut waits = session.await_turns(want(2));
         assert!((&mut waits).now_or_never().is_none());
         hub.create(vec![start("order")]).await.remove(0).unwrap();
@@ -111,5 +105,4 @@ fn what_a_claim_won_after_it_was_given_up_comes_with_the_next() {
         hub.create(vec![start("later")]).await.remove(0).unwrap();
         assert_eq!(other.claim_turns(want(2)).await.unwrap()[0].fence.instance.as_str(), "later");
     });
-    store.close();
 }
