@@ -12,13 +12,15 @@ use crate::support::{Folder, clock, options, run};
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A new file, and a session on it.
+/// A new file, and a session on it. The writer has told all that it says of a file that is new to it: that comes behind the
+/// answer to its first write, and before the second.
 fn on_a_file(test: impl AsyncFnOnce(Arc<dyn Manage>, Arc<dyn Work>)) {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
     let hub = store.hub(HubName::default());
     run(async {
         let session = hub.attach(host(1, LEASE)).await.unwrap();
+        session.renew().await.unwrap();
         test(hub, session).await;
     });
     store.close();
@@ -34,9 +36,6 @@ fn told_of_turns(changes: &mut Changes) -> usize {
 fn a_start_and_its_claim_are_one_write_and_nobody_is_told() {
     on_a_file(async |hub, session| {
         let mut changes = session.changes();
-        // With its second write the writer has told all that it says of a file that is new to it.
-        session.renew().await.unwrap();
-        told_of_turns(&mut changes);
         let mut waits = session.await_turns(want(2));
         assert!((&mut waits).now_or_never().is_none(), "nothing is ready");
         let before = hub.effort().commits;

@@ -1,7 +1,8 @@
 //! Where a stopped process stands. One that stands inside a write keeps everyone else from writing, for as long as it is
-//! stopped; the kernel's list of locks says so at once, where trying to write would only time out.
+//! stopped; the kernel says at once which locks it holds, where trying to write would only time out.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,23 @@ pub(crate) fn is_inside_a_write(process: u32, database: &Path) -> Result<bool, E
         let own = lock.inode == shared && WRITE_BYTES.into_iter().any(|byte| lock.covers(byte));
         lock.process == process && lock.exclusive && (gates.contains(&lock.inode) || own)
     };
-    Ok(fs::read_to_string("/proc/locks")?.lines().filter_map(Lock::parse).any(|lock| blocks(&lock)))
+    Ok(held_by(process)?.iter().any(blocks))
+}
+
+/// The locks that a process holds, by its open files. The list of all locks of the machine is told page by page, and whatever
+/// moves from one to another while others lock and unlock is not in it.
+fn held_by(process: u32) -> Result<Vec<Lock>, Error> {
+    let mut held = Vec::new();
+    for file in fs::read_dir(format!("/proc/{process}/fdinfo"))? {
+        match fs::read_to_string(file?.path()) {
+            Ok(told) => held
+                .extend(told.lines().filter_map(|line| line.strip_prefix("lock:")).filter_map(Lock::parse)),
+            // Closed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(held)
 }
 
 #[cfg(test)]
@@ -90,7 +107,8 @@ mod tests {
         assert!(!inside());
         gate.lock().unwrap();
         assert!(inside());
-        assert!(!is_inside_a_write(1, &database).unwrap(), "it is another one");
+        let other = std::os::unix::process::parent_id();
+        assert!(!is_inside_a_write(other, &database).unwrap(), "it is another one");
         gate.unlock().unwrap();
         assert!(!inside());
         fs::remove_dir_all(folder).unwrap();

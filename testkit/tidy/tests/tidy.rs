@@ -125,6 +125,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testkit/conformance", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/fuzz", &["dauer", "dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/outside", &["dauer-tidy"]),
+    ("testkit/runner", &[]),
     ("testkit/tidy", &[]),
     (
         "testkit/sim",
