@@ -31,7 +31,8 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
     let path = args.next().ok_or("usage: dauer-runner FILE [AT_ONCE]")?;
     let at_once = match args.next() {
         Some(text) => text.parse().map_err(|error| format!("AT_ONCE is {text:?}: {error}"))?,
-        None => available_parallelism()?,
+        // One more than there are cores: many wait.
+        None => available_parallelism()?.saturating_add(1),
     };
     let file = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
     let programs = programs(BufReader::new(file)).map_err(|error| format!("{path}: {error}"))?;
