@@ -25,12 +25,8 @@ pub(crate) trait Job: Send {
     fn answer(self: Box<Self>);
 }
 
-/// An answer for each part, in order.
-type Answer<T> = Vec<Result<T, Refused>>;
-
-/// What a caller waits for: the elements come back with the answers, because memory is freed at least cost by the thread that
-/// took it.
-pub(crate) type Answers<A, T> = oneshot::Receiver<(Vec<A>, Answer<T>)>;
+/// What a caller waits for: an answer for each part, in order.
+pub(crate) type Answers<T> = oneshot::Receiver<Vec<Result<T, Refused>>>;
 
 struct Batch<A, T, F> {
     hub: HubName,
@@ -39,7 +35,7 @@ struct Batch<A, T, F> {
     /// What is done with an answer once its transaction is, or may be, in the file.
     send_off: fn(&mut T),
     answers: Vec<Option<Result<T, Refused>>>,
-    caller: oneshot::Sender<(Vec<A>, Answer<T>)>,
+    caller: oneshot::Sender<Vec<Result<T, Refused>>>,
 }
 
 /// A job, and where its answers come.
@@ -48,7 +44,7 @@ pub(crate) fn batch_job<A, T, F>(
     elements: Vec<A>,
     each: F,
     send_off: fn(&mut T),
-) -> (Box<dyn Job>, Answers<A, T>)
+) -> (Box<dyn Job>, Answers<T>)
 where
     A: Send + 'static,
     T: Send + 'static,
@@ -60,9 +56,9 @@ where
 }
 
 /// Waits for the answers. A writer that is gone without them may have been in the middle of the commit.
-pub(crate) async fn answers_of<A, T>(answers: Answers<A, T>, count: usize) -> Answer<T> {
+pub(crate) async fn answers_of<T>(answers: Answers<T>, count: usize) -> Vec<Result<T, Refused>> {
     match answers.await {
-        Ok((_, answers)) => answers,
+        Ok(answers) => answers,
         Err(oneshot::Canceled) => (0..count).map(|_| Err(unanswered())).collect(),
     }
 }
@@ -102,6 +98,8 @@ where
 
     fn answer(self: Box<Self>) {
         let Self { answers, caller, send_off, elements, .. } = *self;
+        // What the caller shares with this is the caller's alone before it is told.
+        drop(elements);
         let answers = answers.into_iter().map(|answer| {
             let mut answer = answer.unwrap_or_else(|| Err(unanswered()));
             if let Ok(answer) = &mut answer {
@@ -110,6 +108,6 @@ where
             answer
         });
         // A caller who is gone does not need them; what was won comes back by itself.
-        let _ = caller.send((elements, answers.collect()));
+        let _ = caller.send(answers.collect());
     }
 }

@@ -45,7 +45,7 @@ impl Drop for File {
 type Operation = fn(&mut Scope<'_, '_>) -> Outcome<()>;
 
 /// One job of all these operations.
-fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<Operation, ()>) {
+fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<()>) {
     batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope), |()| {})
 }
 
