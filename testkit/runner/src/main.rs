@@ -12,6 +12,9 @@ use dauer_runner::{Limits, Outcome, programs, run_all};
 /// Far more than the longest needs on a slow machine.
 const EACH: Duration = Duration::from_secs(15 * 60);
 
+/// What the file must be.
+const WANTED: &str = "it must hold what `cargo test --no-run --message-format=json` says";
+
 /// How many of the slowest are listed.
 const SLOWEST: usize = 12;
 
@@ -37,7 +40,7 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
     let file = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
     let programs = programs(BufReader::new(file)).map_err(|error| format!("{path}: {error}"))?;
     if programs.is_empty() {
-        return Err(format!("{path} names no program of tests").into());
+        return Err(format!("{path} names no program of tests: {WANTED}").into());
     }
     let mut ended: Vec<Outcome> = Vec::new();
     run_all(programs, Limits { at_once: NonZero::get(at_once), each: EACH }, |outcome| {

@@ -61,10 +61,8 @@ fn next(programs: &Mutex<VecDeque<Program>>) -> Option<Program> {
 
 fn run(program: Program, limit: Duration) -> Outcome {
     let began = Instant::now();
-    let (result, said) = match attempt(&program, limit) {
-        Ok((result, said)) => (result, said),
-        Err(error) => (Err(format!("it could not be run: {error}")), String::new()),
-    };
+    let not_run = |error| (Err(format!("it could not be run: {error}")), String::new());
+    let (result, said) = attempt(&program, limit).unwrap_or_else(not_run);
     Outcome { program, took: began.elapsed(), result, said }
 }
 
