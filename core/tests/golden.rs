@@ -82,6 +82,26 @@ fn a_batch_has_the_bytes_it_always_had() {
 }
 
 #[test]
+fn the_events_of_a_batch_come_apart_as_they_were_joined() {
+    let contents: [&[u8]; 3] = [b"one", b"", &[7; 300]];
+    let events = contents.map(Encoded::of_content);
+    let batch = Batch::join(&events, Vec::new(), Vec::new()).unwrap();
+    let found: Vec<_> = batch.contents().collect::<Result<_, _>>().unwrap();
+    assert_eq!(found, contents);
+    assert!(found.iter().zip(&events).all(|(found, event)| Ok(*found) == event.content()));
+    // What is cut off ends with what is wrong, and so does what is not ours.
+    let stored = batch.events.stored();
+    let contents = |bytes: Bytes| -> Vec<_> {
+        let batch = Batch { events: Encoded::from_stored(bytes), ..batch.clone() };
+        batch.contents().map(|found| found.map(<[u8]>::len)).collect()
+    };
+    let cut_off = || Err(BlobError::Content("an event is cut off".into()));
+    assert_eq!(contents(stored.slice(..stored.len() - 1)), [Ok(3), Ok(0), cut_off()]);
+    assert_eq!(contents(Bytes::from_static(&[2, 1, 1])), [Err(BlobError::Format(2))]);
+    assert_eq!(contents(Bytes::new()), [Err(BlobError::Empty)]);
+}
+
+#[test]
 fn an_empty_batch_is_a_format_byte() {
     let batch = Batch::join(&[], Vec::new(), Vec::new()).unwrap();
     assert_eq!(batch.events.stored().as_ref(), [FORMAT]);

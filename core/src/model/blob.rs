@@ -44,6 +44,15 @@ impl Encoded {
         Self(bytes.into())
     }
 
+    /// Puts a message that is encoded already behind its format byte.
+    #[must_use]
+    pub fn of_content(content: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(1 + content.len());
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(content);
+        Self(bytes.into())
+    }
+
     /// Takes bytes that a store kept.
     #[must_use]
     pub fn from_stored(bytes: Bytes) -> Self {
@@ -171,23 +180,29 @@ impl Batch {
         Ok(Self { count, events: Encoded(bytes.freeze()), consumed, produced })
     }
 
+    /// The bytes of each event, in order, as [`Encoded::content`] has them. Nothing follows what makes no sense.
+    pub fn contents(&self) -> impl Iterator<Item = Result<&[u8], BlobError>> {
+        let (mut rest, mut broken) = match self.events.content() {
+            Ok(content) => (content, None),
+            Err(error) => (&[][..], Some(error)),
+        };
+        std::iter::from_fn(move || match broken.take() {
+            Some(error) => Some(Err(error)),
+            None if rest.is_empty() => None,
+            None => Some(cut(&mut rest).inspect_err(|_| rest = &[])),
+        })
+    }
+
     /// Takes the events apart again.
     ///
     /// # Errors
     /// [`BlobError`] when the bytes are not `count` events that make sense.
     pub fn decode(&self) -> Result<Vec<HistoryEvent>, BlobError> {
-        let mut rest = self.events.content()?;
         // The count is checked below; until then it must not be able to ask for all the memory there is.
-        let mut events = Vec::with_capacity((self.count as usize).min(rest.len() / 4));
-        while !rest.is_empty() {
-            let length =
-                prost::encoding::decode_varint(&mut rest).map_err(|e| BlobError::Content(e.to_string()))?;
-            let content = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
-            let (event, tail) = content.ok_or_else(|| BlobError::Content("an event is cut off".into()))?;
-            events.push(
-                dauer_proto::decode::decode_event(event).map_err(|e| BlobError::Content(e.to_string()))?,
-            );
-            rest = tail;
+        let mut events = Vec::with_capacity((self.count as usize).min(self.events.len() / 4));
+        for content in self.contents() {
+            let event = dauer_proto::decode::decode_event(content?);
+            events.push(event.map_err(|e| BlobError::Content(e.to_string()))?);
         }
         if events.len() != self.count as usize {
             let found = events.len();
@@ -195,6 +210,15 @@ impl Batch {
         }
         Ok(events)
     }
+}
+
+/// The first event of several, each preceded by its length; what follows it is left.
+fn cut<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8], BlobError> {
+    let length = prost::encoding::decode_varint(rest).map_err(|e| BlobError::Content(e.to_string()))?;
+    let content = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
+    let (event, behind) = content.ok_or_else(|| BlobError::Content("an event is cut off".into()))?;
+    *rest = behind;
+    Ok(event)
 }
 
 /// A batch as it lies in a store, with the commit it belongs to.

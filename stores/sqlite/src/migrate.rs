@@ -58,7 +58,7 @@ const COPY: &str = "
     INSERT INTO sqlite_sequence (name, seq)
         SELECT substr(name, 5), seq FROM sqlite_sequence WHERE name IN ('old_sessions', 'old_lost');
     INSERT INTO hosts (name) SELECT DISTINCT owner FROM old_history;
-    INSERT INTO history SELECT h.key, instance, first, revision, epoch, o.key, at, count, trail, events
+    INSERT INTO history SELECT h.key, instance, first, revision, epoch, o.key, at, count, trail, events, NULL
         FROM old_history AS h JOIN hosts AS o ON o.name = h.owner;
     INSERT INTO inbox SELECT key, instance, kind, message, position, visible, class, sender, execution, bytes, body
         FROM old_inbox;
@@ -73,6 +73,7 @@ pub(crate) fn migrate(file: &Transaction<'_>, format: Older) -> Result<(), Migra
         Older::Format1 => from_format_1(file),
         Older::Format2 => from_format_2(file),
         Older::Format3 => from_format_3(file),
+        Older::Format4 => from_format_4(file),
     }
 }
 
@@ -82,6 +83,7 @@ pub(crate) enum Older {
     Format1,
     Format2,
     Format3,
+    Format4,
 }
 
 /// Format 3 has tasks in the rows of their instances, where there were none yet.
@@ -96,6 +98,12 @@ fn from_format_3(file: &Transaction<'_>) -> Result<(), MigrateError> {
         "ALTER TABLE meta ADD COLUMN tagged INTEGER NOT NULL DEFAULT 0;
          UPDATE meta SET tagged = (SELECT ifnull(max(key), 0) FROM instances)",
     )?;
+    from_format_4(file)
+}
+
+/// In format 5 the last row of a history may say how its instance stands; until now the row of the instance did.
+fn from_format_4(file: &Transaction<'_>) -> Result<(), MigrateError> {
+    file.execute_batch("ALTER TABLE history ADD COLUMN tail BLOB")?;
     file.execute("UPDATE meta SET format = ?1, generation = ?2", (FORMAT, GENERATION))?;
     file.pragma_update(None, "user_version", FORMAT)?;
     Ok(())

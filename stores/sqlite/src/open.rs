@@ -217,6 +217,7 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
         1 => return Ok(Content::Older(Older::Format1)),
         2 => return Ok(Content::Older(Older::Format2)),
         3 => return Ok(Content::Older(Older::Format3)),
+        4 => return Ok(Content::Older(Older::Format4)),
         format if format != i64::from(FORMAT) => return Err(newer(format)),
         _ => {}
     }

@@ -3,13 +3,15 @@
 //! Integer keys stand for hubs, queues, hosts, instances and sessions. Indexes are few and partial: each costs a tenth of
 //! the writes. What a claim looks for is in `place`: the time from which an item that anyone may take is ready, else
 //! NULL. The row of an instance is small, because every turn writes it anew: what people see of it, and may be large, is
-//! in `details`, and the history is only ever appended to.
+//! in `details`, and the history is only ever appended to. A turn that changes nothing of its instance but how far the
+//! history goes and which tasks are taken does not write that row either: what it would say is in the `tail` of the last
+//! row of the history.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 5;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 4;
+pub(crate) const GENERATION: i64 = 5;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -100,7 +102,8 @@ CREATE TABLE history (
     at INTEGER NOT NULL,
     count INTEGER NOT NULL,
     trail BLOB NOT NULL,
-    events BLOB NOT NULL
+    events BLOB NOT NULL,
+    tail BLOB -- how the turn left its instance, where the row of that does not say
 );
 CREATE INDEX history_of_instance ON history (instance, first);
 CREATE TABLE inbox (

@@ -11,5 +11,6 @@ mod golden;
 mod one_handle;
 mod support;
 mod tags;
+mod tail;
 mod two_handles;
 mod waits;

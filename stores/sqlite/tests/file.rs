@@ -41,7 +41,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(4)");
+    assert_eq!(pragma("user_version"), "Integer(5)");
 }
 
 #[test]

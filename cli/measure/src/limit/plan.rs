@@ -55,8 +55,8 @@ const CLAIM: &[Write] = &[Write::Update(Stage::Running, &[HOLD])];
 /// The turn that consumes the start and schedules the first activity.
 const FIRST_TURN: &[Write] =
     &[Write::DeleteLast("inbox"), Write::InsertHistory, Write::Update(Stage::Running, &[TURN, GRIP])];
-/// A turn that consumes a result and schedules the next activity.
-const MIDDLE_TURN: &[Write] = &[Write::InsertHistory, Write::Update(Stage::Running, &[TURN])];
+/// A turn that consumes a result and schedules the next activity: how it leaves the instance is in the same row.
+const MIDDLE_TURN: &[Write] = &[Write::InsertHistory];
 /// The turn that consumes the last result and ends the run.
 const LAST_TURN: &[Write] = &[
     Write::InsertHistory,

@@ -1,17 +1,16 @@
 //! Applying a checkpoint that was checked: everything in one transaction, or nothing.
 
-use rusqlite::params;
-
 use dauer_store::{
-    Batch, Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then,
-    Times, Timestamp,
+    Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then, Times,
+    Timestamp,
 };
 
+use super::Scope;
 use super::commit::Committer;
 use super::instance::{Grip, Held, Instance};
-use super::{Scope, signed};
+use super::tail::HistoryRow;
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, digest, write_trail};
+use crate::wire::{LastCommit, digest};
 
 impl Scope<'_, '_> {
     pub(super) fn apply(
@@ -56,7 +55,10 @@ impl Scope<'_, '_> {
             taken: taken.iter().map(|lease| lease.fence.task).collect(),
         });
         let committed = self.answer(by.session, &mut instance, taken)?;
-        self.store_all(&mut instance)?;
+        match history {
+            History::Append(batch) => self.store_turn(by, &mut instance, batch)?,
+            History::Replace { .. } => self.store_all(&mut instance)?,
+        }
         self.group.effort.turns += 1;
         // One that waits for time or others is not needed soon.
         if instance.holder.is_some() || instance.place.is_some_and(|place| place <= self.now) {
@@ -90,15 +92,21 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// The length of the history is counted in the record that is there; `write_record` keeps it.
+    /// The length of the history is counted in the record that is there; `write_record` keeps it. What is added to a history
+    /// is written when it is known how the turn leaves the instance.
     fn write_history(&mut self, by: &Committer, instance: &mut Instance, history: &History) -> Outcome<()> {
         match history {
-            History::Append(batch) => self.append_history(by, instance, batch),
+            History::Append(batch) => {
+                instance.count_history(batch);
+                Ok(())
+            }
             History::Replace { execution, batches, prologue } => {
                 self.run("DELETE FROM history WHERE instance = ?1", [instance.key])?;
                 (instance.record.history_len, instance.record.history_bytes) = (0, 0);
                 for batch in batches {
-                    self.append_history(by, instance, batch)?;
+                    instance.count_history(batch);
+                    let revision = instance.record.revision.next();
+                    self.insert_history(by, instance, HistoryRow { batch, revision, tail: None })?;
                 }
                 // What the turn did not name of the old prologue stays, behind the new one: an event that was carried
                 // over before a suspend, say, is carried on.
@@ -107,29 +115,6 @@ impl Scope<'_, '_> {
                 self.count_dropped(DropReason::OtherExecution, dropped)
             }
         }
-    }
-
-    fn append_history(&mut self, by: &Committer, instance: &mut Instance, batch: &Batch) -> Outcome<()> {
-        let (key, epoch, record) = (instance.key, instance.epoch, &mut instance.record);
-        let now = self.view.now.0;
-        self.run(
-            "INSERT INTO history (instance, first, revision, epoch, host, at, count, trail, events)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                key,
-                record.history_len,
-                signed(record.revision.next().0),
-                signed(epoch.0),
-                by.host,
-                now,
-                batch.count,
-                write_trail(&batch.consumed, &batch.produced),
-                &**batch.events.stored(),
-            ],
-        )?;
-        record.history_len = record.history_len.saturating_add(batch.count);
-        record.history_bytes += batch.events.len() as u64;
-        Ok(())
     }
 
     /// Takes the record over, with what the store sets.

@@ -110,9 +110,12 @@ pub(super) struct Instance {
     pub(super) tasks: BTreeMap<MessageId, Box<HeldTask>>,
     /// Whether there may be rows of tasks: unknown ones, or others than those that sessions hold.
     pub(super) has_task_rows: bool,
+    /// Whether its row is behind: how it stands is in the tail of its history.
+    pub(super) row_is_behind: bool,
 }
 
-/// A query for instances. The order of the columns is that of [`Instance::read`].
+/// A query for instances, each with the last row of its history where that says how the instance stands. The order of the
+/// columns is that of [`Instance::read`].
 macro_rules! select_instances {
     ($tail:expr) => {
         select_instances!(from "", $tail)
@@ -123,10 +126,13 @@ macro_rules! select_instances {
             "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
                 i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
-                i.taken
+                i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events
              FROM ",
             $table,
             " instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
+            "LEFT JOIN history AS h ON i.completed IS NULL AND h.key =
+                (SELECT key FROM history WHERE instance = i.key ORDER BY first DESC, key DESC LIMIT 1)
+                AND h.revision > i.revision AND h.tail IS NOT NULL ",
             $tail
         )
     };
@@ -176,8 +182,12 @@ impl Instance {
             inbox: None,
             tasks: BTreeMap::new(),
             has_task_rows: true,
+            row_is_behind: false,
         };
-        instance.read_taken(row.get_ref(28)?.as_blob_or_null().unwrap_or_default())?;
+        match row.get_ref(33)?.as_blob_or_null().unwrap_or_default() {
+            Some(tail) => instance.read_tail(row, tail)?,
+            None => instance.read_taken(row.get_ref(28)?.as_blob_or_null().unwrap_or_default())?,
+        }
         Ok(instance)
     }
 
@@ -212,6 +222,7 @@ impl Instance {
             inbox: Some(Vec::new()),
             tasks: BTreeMap::new(),
             has_task_rows: false,
+            row_is_behind: false,
         })
     }
 

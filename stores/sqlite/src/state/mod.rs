@@ -29,6 +29,7 @@ mod scale;
 mod sessions;
 mod statements;
 mod tags;
+mod tail;
 mod taken;
 mod task;
 mod task_claim;

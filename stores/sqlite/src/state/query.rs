@@ -305,7 +305,14 @@ mod tests {
             assert!(by_tag.contains("USE TEMP B-TREE FOR LAST TERM OF ORDER BY"), "{by_tag}");
             let behind = plan(statements.behind_tags);
             assert!(behind.contains("SEARCH i USING INTEGER PRIMARY KEY (rowid>?)"), "{behind}");
+            // The last row of a history is found, not looked for.
+            let last = "SEARCH history USING COVERING INDEX history_of_instance (instance=?)";
+            assert!([&created, &by_tag, &behind].iter().all(|plan| plan.contains(last)), "{created}");
             assert!([created, by_tag, behind].iter().all(|plan| !plan.contains("SCAN i")));
+            assert!(
+                plan(statements.by_created)
+                    .contains("SEARCH h USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN")
+            );
         }
     }
 }

@@ -41,16 +41,36 @@ macro_rules! update_hold {
     };
 }
 
-/// By how much has changed beyond: nothing; what stands; the grip; who holds it and where claims look for it; that it has
-/// ended; the run. Each with how many values it takes.
-const UPDATE_TURN: [(&str, usize); 6] = [
-    (update_turn!(), 7),
-    (update_standing!(), 16),
-    (update_standing!(", grip = ?17, ready_at = ?18"), 18),
-    (update_hold!(), 21),
-    (update_hold!(", completed = ?22"), 22),
-    (update_hold!(", completed = ?22, queue = ?23, created = ?24, base = ?25"), 25),
-];
+/// How much of the row of an instance has changed. Each is all that comes before it, and more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// What every turn changes.
+    Turn,
+    /// What most turns leave as it is.
+    Standing,
+    /// How firmly it is held.
+    Grip,
+    /// Who holds it, and where claims look for it.
+    Hold,
+    /// It has ended.
+    End,
+    /// It is another run.
+    Run,
+}
+
+impl Change {
+    /// The statement that writes it, and how many values that takes.
+    fn update(self) -> (&'static str, usize) {
+        match self {
+            Self::Turn => (update_turn!(), 7),
+            Self::Standing => (update_standing!(), 16),
+            Self::Grip => (update_standing!(", grip = ?17, ready_at = ?18"), 18),
+            Self::Hold => (update_hold!(), 21),
+            Self::End => (update_hold!(", completed = ?22"), 22),
+            Self::Run => (update_hold!(", completed = ?22, queue = ?23, created = ?24, base = ?25"), 25),
+        }
+    }
+}
 
 impl Scope<'_, '_> {
     /// Adds an instance that is not there and nobody holds, ready from when it says.
@@ -160,24 +180,53 @@ impl Scope<'_, '_> {
 
     /// Writes all that may have changed.
     pub(super) fn store_all(&mut self, instance: &mut Instance) -> Outcome<()> {
+        let change = self.change_of(instance)?;
+        self.write_row(instance, change)
+    }
+
+    /// Writes which tasks lie in the row of the instance, and how it stands: whatever the tail of its history says, the row is
+    /// right then.
+    pub(super) fn store_taken(&mut self, instance: &mut Instance) -> Outcome<()> {
+        self.update_row(instance, Change::Turn)
+    }
+
+    /// Finds where claims look for an instance, and how much of its row has changed.
+    pub(super) fn change_of(&mut self, instance: &mut Instance) -> Outcome<Change> {
         self.settle(instance)?;
-        let (holder, grip) = held_columns(instance);
-        let (now, stored, record) = (instance.placement(), instance.stored, &instance.record);
+        let (now, stored) = (instance.placement(), instance.stored);
         let run = |p: &Placement| (p.queue, p.created);
         let hold = |p: &Placement| (p.holder.map(|held| held.session), p.place, p.offered);
-        let level = if run(&now) != run(&stored) || instance.base_changed {
-            5
+        Ok(if run(&now) != run(&stored) || instance.base_changed {
+            Change::Run
         } else if now.completed != stored.completed {
-            4
+            Change::End
         } else if hold(&now) != hold(&stored) {
-            3
+            Change::Hold
         } else if (now.holder, now.ready_at) != (stored.holder, stored.ready_at) {
-            2
+            Change::Grip
+        } else if now.standing != stored.standing {
+            Change::Standing
         } else {
-            usize::from(now.standing != stored.standing)
-        };
-        let base = if level == 5 { write_base(record) } else { Vec::new() };
-        let (update, count) = UPDATE_TURN[level];
+            Change::Turn
+        })
+    }
+
+    /// Writes what has changed of an instance.
+    pub(super) fn write_row(&mut self, instance: &mut Instance, change: Change) -> Outcome<()> {
+        self.update_row(instance, change)?;
+        if instance.details_changed {
+            self.write_details_of(instance)?;
+        }
+        instance.stored = instance.placement();
+        (instance.base_changed, instance.details_changed) = (false, false);
+        Ok(())
+    }
+
+    fn update_row(&mut self, instance: &mut Instance, change: Change) -> Outcome<()> {
+        let (holder, grip) = held_columns(instance);
+        let record = &instance.record;
+        let base = if change == Change::Run { write_base(record) } else { Vec::new() };
+        let (update, count) = change.update();
         let values = params![
             signed(record.revision.0),
             record.times.updated.0,
@@ -206,10 +255,7 @@ impl Scope<'_, '_> {
             base,
         ];
         self.run(update, &values[..count])?;
-        if instance.details_changed {
-            self.write_details_of(instance)?;
-        }
-        (instance.stored, instance.base_changed, instance.details_changed) = (now, false, false);
+        instance.row_is_behind = false;
         Ok(())
     }
 

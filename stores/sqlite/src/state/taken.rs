@@ -1,24 +1,25 @@
-//! Tasks that lie in the row of their instance.
+//! Tasks that lie in the row of their instance, or in the tail of its history.
 //!
 //! A commit may take the tasks it schedules. As long as the session that took them also holds their instance, nobody
 //! else can have them, and no claim looks for them: they need no rows of their own, and come and go with the row that
 //! every turn writes anyway. Whenever the instance leaves those hands (it is given back, taken over, changed from
 //! outside, or its session's time is over), they become rows like all others: [`Scope::put_out`].
 
-use rusqlite::params;
-
 use dauer_store::{Epoch, MessageId, Task, Timestamp};
 
-use super::instance::Instance;
+use super::instance::{Instance, select_instances};
 use super::task::HeldTask;
 use super::{Scope, View};
 use crate::fail::Outcome;
-use crate::wire::{Read, instance_id, read_taken, write_taken};
+use crate::wire::{Read, read_taken, write_taken};
 
 /// How many bytes of events may lie in the row of an instance, and how many tasks: every turn writes all of them anew, so
 /// that a fan-out or a large input is cheaper as rows.
 const BYTES_MAX: usize = 1_024;
 const TASKS_MAX: usize = 8;
+
+/// What a session holds.
+const HELD: &str = select_instances!("WHERE i.holder = ?1");
 
 /// The key of a task that is no row.
 const NO_ROW: i64 = 0;
@@ -52,11 +53,18 @@ impl Instance {
 
     /// Reads them. Whoever holds the instance holds them.
     pub(super) fn read_taken(&mut self, bytes: Option<&[u8]>) -> Read<()> {
-        let (Some(bytes), Some(held)) = (bytes, self.holder) else { return Ok(()) };
+        let Some(bytes) = bytes else { return Ok(()) };
         for (task, ready_at) in read_taken(bytes, &self.id)? {
-            self.tasks.insert(task.id, HeldTask::taken(task, held.session, ready_at));
+            self.hold_taken(task, ready_at);
         }
         Ok(())
+    }
+
+    /// A task that lies in its row, or in the tail of its history.
+    pub(super) fn hold_taken(&mut self, task: Task, ready_at: Timestamp) {
+        if let Some(held) = self.holder {
+            self.tasks.insert(task.id, HeldTask::taken(task, held.session, ready_at));
+        }
     }
 
     /// Whether one more task may lie in its row.
@@ -82,15 +90,11 @@ impl View<'_> {
 impl Scope<'_, '_> {
     /// How many tasks lie in the rows of the instances that a session holds.
     pub(super) fn count_taken(&self, session: i64) -> Outcome<i64> {
-        let mut find = self
-            .db
-            .prepare_cached("SELECT id, taken FROM instances WHERE holder = ?1 AND taken IS NOT NULL")?;
+        let mut find = self.db.prepare_cached(HELD)?;
         let mut rows = find.query([session])?;
         let mut count = 0;
         while let Some(row) = rows.next()? {
-            let id = instance_id(row.get_ref(0)?.as_str().unwrap_or_default())?;
-            let taken = read_taken(row.get_ref(1)?.as_blob().unwrap_or_default(), &id)?;
-            count += super::signed(taken.len() as u64);
+            count += super::signed(Instance::read(row)?.taken().count() as u64);
         }
         Ok(count)
     }
@@ -125,12 +129,5 @@ impl Scope<'_, '_> {
             }
         }
         self.store_taken(instance)
-    }
-
-    /// Writes which tasks lie in the row of the instance, and nothing else of it.
-    pub(super) fn store_taken(&mut self, instance: &Instance) -> Outcome<()> {
-        let taken = instance.write_taken();
-        self.run("UPDATE instances SET taken = ?2 WHERE key = ?1", params![instance.key, taken])?;
-        Ok(())
     }
 }

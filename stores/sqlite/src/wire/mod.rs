@@ -8,6 +8,7 @@ mod code;
 mod last;
 mod message;
 mod record;
+mod tail;
 mod taken;
 mod trail;
 
@@ -26,6 +27,7 @@ pub(crate) use record::{
     hold_code, read_base, read_details, read_record, read_tags, same_base, same_details, write_base,
     write_details, write_record,
 };
+pub(crate) use tail::{Tail, read_tail, write_tail};
 pub(crate) use taken::{read_taken, write_taken};
 pub(crate) use trail::{read_trail, write_trail};
 

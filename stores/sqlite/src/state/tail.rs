@@ -1,0 +1,119 @@
+//! A turn in one row: its history, with how it left the instance at the tail.
+//!
+//! Most turns of an instance that is kept change nothing that anyone looks for: only how far the history goes, when that was,
+//! and which tasks are taken. That is said where the turn is written anyway, in its row of the history, and the row of the
+//! instance stays as it was. It counts while it is the last row, and of a later revision than the row of the instance says:
+//! whatever writes that row, writes all of it.
+
+use rusqlite::{Row, params};
+
+use dauer_store::{Batch, Epoch, Revision, Timestamp};
+
+use super::commit::Committer;
+use super::instance::Instance;
+use super::row::Change;
+use super::{Scope, signed, unsigned};
+use crate::fail::Outcome;
+use crate::wire::{LastCommit, Tail, read_tail, write_tail, write_trail};
+
+/// What one turn adds to a history.
+pub(super) struct HistoryRow<'b> {
+    pub(super) batch: &'b Batch,
+    pub(super) revision: Revision,
+    pub(super) tail: Option<Vec<u8>>,
+}
+
+impl Instance {
+    /// So much is added to its history.
+    pub(super) fn count_history(&mut self, batch: &Batch) {
+        let record = &mut self.record;
+        record.history_len = record.history_len.saturating_add(batch.count);
+        record.history_bytes += batch.events.len() as u64;
+    }
+
+    /// Goes on to where the tail of its history says that it stands.
+    pub(super) fn read_tail(&mut self, row: &Row<'_>, tail: &[u8]) -> Outcome<()> {
+        let execution = self.record.execution;
+        let events = row.get_ref(34)?.as_blob().unwrap_or_default();
+        let Tail { history_bytes, by, taken } = read_tail(tail, (&self.id, execution), events)?;
+        let (revision, at) = (Revision(unsigned(row.get(29)?)), Timestamp(row.get(31)?));
+        self.last = Some(LastCommit {
+            execution,
+            revision: Revision(revision.0.saturating_sub(1)),
+            epoch: Epoch(unsigned(row.get(30)?)),
+            by: Some(by),
+            amendment: None,
+            taken: taken.iter().map(|task| task.id).collect(),
+        });
+        self.record.revision = revision;
+        self.record.times.updated = at;
+        (self.record.history_len, self.record.history_bytes) = (row.get(32)?, history_bytes);
+        taken.into_iter().for_each(|task| self.hold_taken(task, at));
+        self.row_is_behind = true;
+        Ok(())
+    }
+
+    /// How its last commit has left it, if the row of that turn can say all of it.
+    fn write_tail(&self, batch: &Batch) -> Option<Vec<u8>> {
+        let LastCommit { by, taken, execution, epoch, .. } = self.last.as_ref()?;
+        let by = by.filter(|by| self.is_held_by(*by))?;
+        let record = &self.record;
+        let here = |id| {
+            let held = self.tasks.get(id)?;
+            (held.is_in_instance() && held.ready_at == record.times.updated).then_some(&held.task)
+        };
+        let tasks: Vec<_> = taken.iter().map(here).collect::<Option<_>>()?;
+        let whole =
+            tasks.len() == self.taken().count() && (*execution, *epoch) == (record.execution, self.epoch);
+        whole.then(|| write_tail((record.history_bytes, by), tasks.into_iter(), (record.execution, batch)))
+    }
+}
+
+impl Scope<'_, '_> {
+    /// Writes a turn that adds to its history: that, and the row of the instance if there is more to say of it.
+    pub(super) fn store_turn(
+        &mut self,
+        by: &Committer,
+        instance: &mut Instance,
+        batch: &Batch,
+    ) -> Outcome<()> {
+        let change = self.change_of(instance)?;
+        let only_the_turn = change == Change::Turn && !instance.details_changed;
+        let tail = if only_the_turn { instance.write_tail(batch) } else { None };
+        let says_all = tail.is_some();
+        self.insert_history(by, instance, HistoryRow { batch, revision: instance.record.revision, tail })?;
+        if says_all {
+            instance.row_is_behind = true;
+            return Ok(());
+        }
+        self.write_row(instance, change)
+    }
+
+    /// Adds a row to the history of an instance, which has counted it.
+    pub(super) fn insert_history(
+        &mut self,
+        by: &Committer,
+        instance: &Instance,
+        row: HistoryRow<'_>,
+    ) -> Outcome<()> {
+        let HistoryRow { batch, revision, tail } = row;
+        let now = self.view.now.0;
+        self.run(
+            "INSERT INTO history (instance, first, revision, epoch, host, at, count, trail, events, tail)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            params![
+                instance.key,
+                instance.record.history_len.saturating_sub(batch.count),
+                signed(revision.0),
+                signed(instance.epoch.0),
+                by.host,
+                now,
+                batch.count,
+                write_trail(&batch.consumed, &batch.produced),
+                &**batch.events.stored(),
+                tail,
+            ],
+        )?;
+        Ok(())
+    }
+}
