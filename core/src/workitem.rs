@@ -73,17 +73,25 @@ pub fn turn_request(
     })
 }
 
+/// What the orchestration called: all that a worker in this process needs besides what the task says.
+///
+/// # Errors
+/// [`BlobError`] when the task's event cannot be read or is no TaskScheduled.
+pub fn activity_call(task: &Task) -> Result<TaskScheduledEvent, BlobError> {
+    let event = task.event.event()?;
+    let kind = event::kind_name(&event);
+    match event.event_type {
+        Some(EventType::TaskScheduled(scheduled)) => Ok(scheduled),
+        _ => Err(BlobError::Content(format!("task {} carries a {kind} event", task.id))),
+    }
+}
+
 /// The work item of a task.
 ///
 /// # Errors
 /// [`BlobError`] when the task's event cannot be read or is no TaskScheduled.
 pub fn activity_request(task: &Task) -> Result<ActivityRequest, BlobError> {
-    let event = task.event.event()?;
-    let kind = event::kind_name(&event);
-    let Some(EventType::TaskScheduled(scheduled)) = event.event_type else {
-        return Err(BlobError::Content(format!("task {} carries a {kind} event", task.id)));
-    };
-    let TaskScheduledEvent { name, version, input, parent_trace_context, tags } = scheduled;
+    let TaskScheduledEvent { name, version, input, parent_trace_context, tags } = activity_call(task)?;
     let orchestration_instance = Some(OrchestrationInstance {
         instance_id: task.instance.to_string(),
         execution_id: Some(task.execution.to_string()),

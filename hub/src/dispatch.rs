@@ -231,10 +231,10 @@ impl Dispatch {
             Step::ClaimedTasks(result) => self.claimed_tasks(result),
             Step::Turned(turned) => self.turned(*turned),
             Step::Committed(results) => {
+                // All of one transaction have its time: heard once, the clock is looked at once.
+                let latest = results.iter().filter_map(|(_, result)| Some(result.as_ref().ok()?.now)).max();
+                latest.into_iter().for_each(|now| self.hear(now));
                 for (pending, result) in results {
-                    if let Ok(committed) = &result {
-                        self.hear(committed.now);
-                    }
                     self.committed(pending, result);
                 }
             }
@@ -330,8 +330,9 @@ impl Dispatch {
             Ok(claimed) if claimed.is_empty() => self.ask_when(Side::Turns),
             Ok(claimed) => {
                 tracing::debug!(count = claimed.len(), "turns were claimed");
+                let latest = claimed.iter().map(|claimed| claimed.now).max();
+                latest.into_iter().for_each(|now| self.hear(now));
                 for claimed in claimed {
-                    self.hear(claimed.now);
                     self.claimed_turn(claimed);
                 }
             }

@@ -30,8 +30,10 @@ pub(crate) struct Turned {
 impl Dispatch {
     /// Begins the turns that results wait for.
     pub(crate) fn begin_due(&mut self) {
+        // Turns that begin together begin at the same time.
+        let now = self.store_now();
         for instance in std::mem::take(&mut self.due) {
-            match self.store_now() {
+            match now {
                 Some(now) => {
                     let bytes_max = self.session.options.claim_bytes_max;
                     if let Some(begin) = self.slots.begin_due(&instance, now, bytes_max) {

@@ -20,19 +20,26 @@ use crate::payload::{PayloadError, Payloads};
 /// Which call of an activity this is, and whether anyone still wants its result. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ActivityContext {
-    request: Arc<Request>,
+    call: Arc<ActivityCall>,
     cancellation: Cancellation,
     payloads: Payloads,
 }
 
+/// Which call of an activity it is.
 #[derive(Debug)]
-struct Request {
-    instance: InstanceId,
-    execution: ExecutionId,
-    task: i32,
-    name: String,
-    attempt: u32,
-    tags: BTreeMap<String, String>,
+pub struct ActivityCall {
+    /// The orchestration that called.
+    pub instance: InstanceId,
+    /// Which execution of it.
+    pub execution: ExecutionId,
+    /// Which task of that execution.
+    pub task_id: i32,
+    /// The name it was called by.
+    pub name: String,
+    /// How often it has been tried, this time included.
+    pub attempt: u32,
+    /// The tags of the call.
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A request that does not say which call it is.
@@ -60,19 +67,20 @@ impl ActivityContext {
         let execution = caller.execution_id.as_deref().ok_or_else(|| missing(field))?;
         let execution =
             ExecutionId::parse(execution).ok_or_else(|| Invalid::new(field, Problem::NotAnExecutionId))?;
-        let request = Request {
+        Ok(Self::of_call(ActivityCall {
             instance: InstanceId::new(caller.instance_id.as_str())?,
             execution,
-            task: request.task_id,
+            task_id: request.task_id,
             name: request.name.clone(),
             attempt,
             tags: request.tags.clone(),
-        };
-        Ok(Self {
-            request: Arc::new(request),
-            cancellation: Cancellation::new(),
-            payloads: Payloads::default(),
-        })
+        }))
+    }
+
+    /// The context of a call that needs no request: it is carried out where it was claimed.
+    #[must_use]
+    pub fn of_call(call: ActivityCall) -> Self {
+        Self { call: Arc::new(call), cancellation: Cancellation::new(), payloads: Payloads::default() }
     }
 
     /// The same call, cancelled by that signal. Without one it never is.
@@ -90,38 +98,38 @@ impl ActivityContext {
     /// The orchestration that called.
     #[must_use]
     pub fn instance(&self) -> &InstanceId {
-        &self.request.instance
+        &self.call.instance
     }
 
     /// Which execution of the orchestration called.
     #[must_use]
     pub fn execution(&self) -> ExecutionId {
-        self.request.execution
+        self.call.execution
     }
 
     /// Which task of the execution this is. With [`instance`](Self::instance) and [`execution`](Self::execution) it
     /// names the call, and is the same in every attempt: the key to do something once.
     #[must_use]
     pub fn task_id(&self) -> i32 {
-        self.request.task
+        self.call.task_id
     }
 
     /// The name it was called by.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.request.name
+        &self.call.name
     }
 
     /// How often it has been tried, this time included. Activities run at least once.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.request.attempt
+        self.call.attempt
     }
 
     /// The tags of the call.
     #[must_use]
     pub fn tags(&self) -> &BTreeMap<String, String> {
-        &self.request.tags
+        &self.call.tags
     }
 
     /// Ready when nobody wants the result any more: the host is stopping, it has lost the activity to another one, or the

@@ -67,7 +67,8 @@ mod state;
 mod timeout;
 
 pub use activity::{
-    ActivityContext, ActivityError, ActivityFuture, ActivityHandler, ActivityProgram, InvalidRequest,
+    ActivityCall, ActivityContext, ActivityError, ActivityFuture, ActivityHandler, ActivityProgram,
+    InvalidRequest,
 };
 pub use call::{Call, ChildCall, Sleep, Started};
 pub use context::OrchestrationContext;

@@ -17,7 +17,7 @@ use dauer_hub::{
 use dauer_proto::{
     ActionType, ActivityRequest, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure,
 };
-use dauer_replay::{ActivityContext, ActivityError, Live, Registry, TurnError};
+use dauer_replay::{ActivityCall, ActivityContext, ActivityError, Live, Registry, TurnError};
 
 /// Runs the code of a [`Registry`] in this process.
 #[doc = include_str!("docs/executors.md")]
@@ -128,13 +128,23 @@ impl Executor for LocalExecutor {
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
-        let done = match dauer_core::workitem::activity_request(&work.lease.task) {
-            Ok(request) => self.run_request(&request, work.lease.attempts + 1, &work.cancellation).await,
+        let ActivityWork { lease, cancellation } = work;
+        let call = match dauer_core::workitem::activity_call(&lease.task) {
+            Ok(call) => call,
             Err(error) => {
-                ActivityDone::Failed(failure::failure("Undecodable", error.to_string()).non_retriable())
+                let details = failure::failure("Undecodable", error.to_string()).non_retriable();
+                return ActivityDone::Failed(details).into();
             }
         };
-        done.into()
+        let context = ActivityContext::of_call(ActivityCall {
+            instance: lease.task.instance,
+            execution: lease.task.execution,
+            task_id: lease.task.event_id,
+            name: call.name,
+            attempt: lease.attempts + 1,
+            tags: call.tags,
+        });
+        self.run_call(context, call.input.as_deref(), &cancellation).await.into()
     }
 }
 
@@ -153,7 +163,19 @@ impl LocalExecutor {
         attempt: u32,
         cancellation: &Cancellation,
     ) -> ActivityDone {
-        match self.run_activity(request, attempt, cancellation).await {
+        match ActivityContext::new(request, attempt) {
+            Ok(context) => self.run_call(context, request.input.as_deref(), cancellation).await,
+            Err(error) => ActivityDone::Failed(failure::failure("Undecodable", error.to_string())),
+        }
+    }
+
+    async fn run_call(
+        &self,
+        context: ActivityContext,
+        input: Option<&str>,
+        cancellation: &Cancellation,
+    ) -> ActivityDone {
+        match self.run_activity(context, input, cancellation).await {
             Ok(Ran::Ended(result)) => result.map(Some).map_err(TaskFailureDetails::from).into(),
             Ok(Ran::GivenUp) => ActivityDone::GivenUp,
             Err(details) => ActivityDone::Failed(details),
@@ -163,16 +185,14 @@ impl LocalExecutor {
     /// Runs the code; an error says why that was not possible.
     async fn run_activity(
         &self,
-        request: &ActivityRequest,
-        attempt: u32,
+        context: ActivityContext,
+        input: Option<&str>,
         cancellation: &Cancellation,
     ) -> Result<Ran, TaskFailureDetails> {
-        let program = self.registry.find_activity(&request.name);
+        let program = self.registry.find_activity(context.name());
         let program = program.map_err(|error| failure::failure("UnknownActivity", error.to_string()))?;
-        let context = ActivityContext::new(request, attempt);
-        let context = context.map_err(|error| failure::failure("Undecodable", error.to_string()))?;
         let context = context.cancelled_by(cancellation.clone()).payloads(self.registry.payloads().clone());
-        let run = async { program.begin(context, request.input.as_deref()).await };
+        let run = async { program.begin(context, input).await };
         match AssertUnwindSafe(run).catch_unwind().await {
             Ok(Err(ActivityError::Failed(error))) if gives_up(&error, cancellation) => Ok(Ran::GivenUp),
             Ok(result) => Ok(Ran::Ended(result)),
@@ -180,7 +200,7 @@ impl LocalExecutor {
                 let text = panic.downcast_ref::<&str>().copied();
                 let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
                 let text = text.unwrap_or("the panic carries no message");
-                Err(failure::failure("Panic", format!("the activity '{}' panicked: {text}", request.name)))
+                Err(failure::failure("Panic", format!("the activity '{}' panicked: {text}", program.name())))
             }
         }
     }
