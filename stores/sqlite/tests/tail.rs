@@ -8,7 +8,7 @@ use crate::support::{Folder, clock, database, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
 use dauer_store::{
     Batch, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, DumpItem, History, HubName,
-    InstanceDump, Item, Manage, Refused, Release, Revision, TaskLease, Then, Work,
+    InstanceDump, Item, Kind, Manage, Refused, Release, Revision, TaskLease, Then, Work,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -95,6 +95,11 @@ impl Kept {
         (found.unwrap(), tasks)
     }
 
+    /// How many tasks are in hands.
+    async fn held_tasks(&self) -> usize {
+        self.other.scale().await.unwrap().held.get(&Kind::Activity).copied().unwrap_or(0)
+    }
+
     /// The revision of the instance's own row.
     fn row(&self) -> i64 {
         let sql = "SELECT revision FROM instances WHERE id = 'order'";
@@ -134,6 +139,7 @@ fn a_turn_that_changes_only_how_far_its_history_goes_is_one_row() {
         assert_eq!(after.record.times.updated, before.record.times.updated.after(Duration::from_millis(7)));
         assert_eq!(after.holder, before.holder);
         assert_eq!(tasks, ["pay", "ship"]);
+        assert_eq!(kept.held_tasks().await, 2);
 
         // What was taken is answered in the next turn, also when that has to be read from the file.
         kept.forget().await;
@@ -142,6 +148,7 @@ fn a_turn_that_changes_only_how_far_its_history_goes_is_one_row() {
         assert_eq!(kept.commit(next).await.unwrap().taken.len(), 1);
         assert_eq!(kept.row(), 1);
         assert_eq!(kept.read().await.1, ["pack"]);
+        assert_eq!(kept.held_tasks().await, 1);
     });
 }
 
@@ -163,6 +170,7 @@ fn what_a_turn_changes_beyond_is_in_the_row_of_the_instance() {
         kept.take(&["ship"]).await;
         assert_eq!((kept.row(), kept.read().await.0.record.revision), (4, Revision(4)));
         assert_eq!(kept.read().await.1, ["pay", "ship"]);
+        assert_eq!(kept.held_tasks().await, 2);
         // That it is let go.
         let last = Checkpoint { then: Then::Release { delay: Duration::ZERO }, ..kept.next(&[]) };
         kept.commit(last).await.unwrap();

@@ -130,9 +130,7 @@ macro_rules! select_instances {
              FROM ",
             $table,
             " instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
-            "LEFT JOIN history AS h ON i.completed IS NULL AND h.key =
-                (SELECT key FROM history WHERE instance = i.key ORDER BY first DESC, key DESC LIMIT 1)
-                AND h.revision > i.revision AND h.tail IS NOT NULL ",
+            $crate::state::tail::join_tail!(),
             $tail
         )
     };

@@ -16,6 +16,17 @@ use super::{Scope, signed, unsigned};
 use crate::fail::Outcome;
 use crate::wire::{LastCommit, Tail, read_tail, write_tail, write_trail};
 
+/// The last row of the history of the instance `i` as `h`, if it says how the instance stands. One that has ended is written
+/// itself.
+macro_rules! join_tail {
+    () => {
+        "LEFT JOIN history AS h ON i.completed IS NULL AND h.key =
+            (SELECT key FROM history WHERE instance = i.key ORDER BY first DESC, key DESC LIMIT 1)
+            AND h.revision > i.revision AND h.tail IS NOT NULL "
+    };
+}
+pub(super) use join_tail;
+
 /// What one turn adds to a history.
 pub(super) struct HistoryRow<'b> {
     pub(super) batch: &'b Batch,

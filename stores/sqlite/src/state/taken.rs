@@ -7,19 +7,21 @@
 
 use dauer_store::{Epoch, MessageId, Task, Timestamp};
 
-use super::instance::{Instance, select_instances};
+use super::instance::Instance;
+use super::tail::join_tail;
 use super::task::HeldTask;
 use super::{Scope, View};
 use crate::fail::Outcome;
-use crate::wire::{Read, read_taken, write_taken};
+use crate::wire::{Read, count_tail, count_taken, read_taken, write_taken};
 
 /// How many bytes of events may lie in the row of an instance, and how many tasks: every turn writes all of them anew, so
 /// that a fan-out or a large input is cheaper as rows.
 const BYTES_MAX: usize = 1_024;
 const TASKS_MAX: usize = 8;
 
-/// What a session holds.
-const HELD: &str = select_instances!("WHERE i.holder = ?1");
+/// Where the tasks lie that a session has taken.
+const TAKEN: &str =
+    concat!("SELECT i.taken, h.tail FROM instances AS i ", join_tail!(), "WHERE i.holder = ?1");
 
 /// The key of a task that is no row.
 const NO_ROW: i64 = 0;
@@ -90,11 +92,17 @@ impl View<'_> {
 impl Scope<'_, '_> {
     /// How many tasks lie in the rows of the instances that a session holds.
     pub(super) fn count_taken(&self, session: i64) -> Outcome<i64> {
-        let mut find = self.db.prepare_cached(HELD)?;
+        let mut find = self.db.prepare_cached(TAKEN)?;
         let mut rows = find.query([session])?;
         let mut count = 0;
         while let Some(row) = rows.next()? {
-            count += super::signed(Instance::read(row)?.taken().count() as u64);
+            let blob = |column| row.get_ref(column).map(|blob| blob.as_blob_or_null().unwrap_or_default());
+            let tasks = match (blob(0)?, blob(1)?) {
+                (_, Some(tail)) => count_tail(tail)?,
+                (Some(taken), None) => count_taken(taken)?,
+                (None, None) => 0,
+            };
+            count += super::signed(tasks as u64);
         }
         Ok(count)
     }

@@ -27,8 +27,8 @@ pub(crate) use record::{
     hold_code, read_base, read_details, read_record, read_tags, same_base, same_details, write_base,
     write_details, write_record,
 };
-pub(crate) use tail::{Tail, read_tail, write_tail};
-pub(crate) use taken::{read_taken, write_taken};
+pub(crate) use tail::{Tail, count_tail, read_tail, write_tail};
+pub(crate) use taken::{count_taken, read_taken, write_taken};
 pub(crate) use trail::{read_trail, write_trail};
 
 /// The format byte of every blob that this crate writes.

@@ -120,6 +120,11 @@ pub(crate) fn read_tail(
     Ok(Tail { history_bytes: wire.history_bytes, by: wire.by, taken })
 }
 
+/// How many tasks it has.
+pub(crate) fn count_tail(bytes: &[u8]) -> Read<usize> {
+    Ok(unseal::<WireTail>(bytes)?.taken.len())
+}
+
 /// One of the events of a row; the first is 0.
 fn nth(events: &[u8], index: u32) -> Option<Encoded> {
     let events = Encoded::from_stored(Bytes::copy_from_slice(events));

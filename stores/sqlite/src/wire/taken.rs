@@ -57,6 +57,11 @@ pub(crate) fn write_taken<'t>(tasks: impl Iterator<Item = (&'t Task, Timestamp)>
     Some(blob.finish())
 }
 
+/// How many they are.
+pub(crate) fn count_taken(bytes: &[u8]) -> Read<usize> {
+    Ok(unseal::<WireTaken>(bytes)?.tasks.len())
+}
+
 /// The tasks of that instance, each with the time since when it waits.
 pub(crate) fn read_taken(bytes: &[u8], instance: &InstanceId) -> Read<Vec<(Task, Timestamp)>> {
     let wire: WireTaken = unseal(bytes)?;
