@@ -42,6 +42,18 @@ pub struct ActivityCall {
     pub tags: BTreeMap<String, String>,
 }
 
+impl ActivityCall {
+    /// Its context, without a request: it is carried out where it was claimed.
+    #[must_use]
+    pub fn context(self) -> ActivityContext {
+        ActivityContext {
+            call: Arc::new(self),
+            cancellation: Cancellation::new(),
+            payloads: Payloads::default(),
+        }
+    }
+}
+
 /// A request that does not say which call it is.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -67,20 +79,15 @@ impl ActivityContext {
         let execution = caller.execution_id.as_deref().ok_or_else(|| missing(field))?;
         let execution =
             ExecutionId::parse(execution).ok_or_else(|| Invalid::new(field, Problem::NotAnExecutionId))?;
-        Ok(Self::of_call(ActivityCall {
+        let call = ActivityCall {
             instance: InstanceId::new(caller.instance_id.as_str())?,
             execution,
             task_id: request.task_id,
             name: request.name.clone(),
             attempt,
             tags: request.tags.clone(),
-        }))
-    }
-
-    /// The context of a call that needs no request: it is carried out where it was claimed.
-    #[must_use]
-    pub fn of_call(call: ActivityCall) -> Self {
-        Self { call: Arc::new(call), cancellation: Cancellation::new(), payloads: Payloads::default() }
+        };
+        Ok(call.context())
     }
 
     /// The same call, cancelled by that signal. Without one it never is.

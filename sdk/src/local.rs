@@ -14,9 +14,7 @@ use dauer_hub::{
     ActivityDone, ActivityEnd, ActivityWork, Attempt, Executor, Past, TurnDone, TurnWork, Unfinished,
     with_causes,
 };
-use dauer_proto::{
-    ActionType, ActivityRequest, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure,
-};
+use dauer_proto::{ActionType, OrchestrationStatus, OrchestratorAction, TaskFailureDetails, failure};
 use dauer_replay::{ActivityCall, ActivityContext, ActivityError, Live, Registry, TurnError};
 
 /// Runs the code of a [`Registry`] in this process.
@@ -129,22 +127,22 @@ impl Executor for LocalExecutor {
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
         let ActivityWork { lease, cancellation } = work;
-        let call = match dauer_core::workitem::activity_call(&lease.task) {
-            Ok(call) => call,
+        let called = match dauer_core::workitem::activity_call(&lease.task) {
+            Ok(called) => called,
             Err(error) => {
                 let details = failure::failure("Undecodable", error.to_string()).non_retriable();
                 return ActivityDone::Failed(details).into();
             }
         };
-        let context = ActivityContext::of_call(ActivityCall {
+        let call = ActivityCall {
             instance: lease.task.instance,
             execution: lease.task.execution,
             task_id: lease.task.event_id,
-            name: call.name,
+            name: called.name,
             attempt: lease.attempts + 1,
-            tags: call.tags,
-        });
-        self.run_call(context, call.input.as_deref(), &cancellation).await.into()
+            tags: called.tags,
+        };
+        self.run_call(call.context(), called.input.as_deref(), &cancellation).await.into()
     }
 }
 
@@ -156,10 +154,11 @@ enum Ran {
 }
 
 impl LocalExecutor {
-    /// Runs an activity for the `attempt`-th time, from 1.
+    /// Runs an activity that a server asks for, for the `attempt`-th time, from 1.
+    #[cfg(feature = "grpc")]
     pub(crate) async fn run_request(
         &self,
-        request: &ActivityRequest,
+        request: &dauer_proto::ActivityRequest,
         attempt: u32,
         cancellation: &Cancellation,
     ) -> ActivityDone {
