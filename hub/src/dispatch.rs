@@ -232,8 +232,10 @@ impl Dispatch {
             Step::Turned(turned) => self.turned(*turned),
             Step::Committed(results) => {
                 // All of one transaction have its time: heard once, the clock is looked at once.
-                let latest = results.iter().filter_map(|(_, result)| Some(result.as_ref().ok()?.now)).max();
-                latest.into_iter().for_each(|now| self.hear(now));
+                let told = results.iter().filter_map(|(_, result)| Some(result.as_ref().ok()?.now));
+                if let Some(latest) = told.max() {
+                    self.hear(latest);
+                }
                 for (pending, result) in results {
                     self.committed(pending, result);
                 }
@@ -330,8 +332,9 @@ impl Dispatch {
             Ok(claimed) if claimed.is_empty() => self.ask_when(Side::Turns),
             Ok(claimed) => {
                 tracing::debug!(count = claimed.len(), "turns were claimed");
-                let latest = claimed.iter().map(|claimed| claimed.now).max();
-                latest.into_iter().for_each(|now| self.hear(now));
+                if let Some(latest) = claimed.iter().map(|claimed| claimed.now).max() {
+                    self.hear(latest);
+                }
                 for claimed in claimed {
                     self.claimed_turn(claimed);
                 }

@@ -21,7 +21,7 @@ enum Write {
 
 /// What a claim writes: who holds the instance, and where claims look for it.
 const HOLD: &[&str] = &["epoch", "holder", "grip", "ready_at", "not_before", "place", "offered"];
-/// What every turn writes.
+/// What a turn writes of its instance, if the row of its history does not say it.
 const TURN: &[&str] = &[
     "epoch",
     "not_before",

@@ -110,8 +110,6 @@ pub(super) struct Instance {
     pub(super) tasks: BTreeMap<MessageId, Box<HeldTask>>,
     /// Whether there may be rows of tasks: unknown ones, or others than those that sessions hold.
     pub(super) has_task_rows: bool,
-    /// Whether its row is behind: how it stands is in the tail of its history.
-    pub(super) row_is_behind: bool,
 }
 
 /// A query for instances, each with the last row of its history where that says how the instance stands. The order of the
@@ -180,7 +178,6 @@ impl Instance {
             inbox: None,
             tasks: BTreeMap::new(),
             has_task_rows: true,
-            row_is_behind: false,
         };
         match row.get_ref(33)?.as_blob_or_null().unwrap_or_default() {
             Some(tail) => instance.read_tail(row, tail)?,
@@ -220,7 +217,6 @@ impl Instance {
             inbox: Some(Vec::new()),
             tasks: BTreeMap::new(),
             has_task_rows: false,
-            row_is_behind: false,
         })
     }
 

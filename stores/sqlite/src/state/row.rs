@@ -186,7 +186,7 @@ impl Scope<'_, '_> {
 
     /// Writes which tasks lie in the row of the instance, and how it stands: whatever the tail of its history says, the row is
     /// right then.
-    pub(super) fn store_taken(&mut self, instance: &mut Instance) -> Outcome<()> {
+    pub(super) fn store_taken(&mut self, instance: &Instance) -> Outcome<()> {
         self.update_row(instance, Change::Turn)
     }
 
@@ -222,7 +222,7 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    fn update_row(&mut self, instance: &mut Instance, change: Change) -> Outcome<()> {
+    fn update_row(&mut self, instance: &Instance, change: Change) -> Outcome<()> {
         let (holder, grip) = held_columns(instance);
         let record = &instance.record;
         let base = if change == Change::Run { write_base(record) } else { Vec::new() };
@@ -255,7 +255,6 @@ impl Scope<'_, '_> {
             base,
         ];
         self.run(update, &values[..count])?;
-        instance.row_is_behind = false;
         Ok(())
     }
 

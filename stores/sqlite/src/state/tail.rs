@@ -60,7 +60,6 @@ impl Instance {
         self.record.times.updated = at;
         (self.record.history_len, self.record.history_bytes) = (row.get(32)?, history_bytes);
         taken.into_iter().for_each(|task| self.hold_taken(task, at));
-        self.row_is_behind = true;
         Ok(())
     }
 
@@ -93,11 +92,7 @@ impl Scope<'_, '_> {
         let tail = if only_the_turn { instance.write_tail(batch) } else { None };
         let says_all = tail.is_some();
         self.insert_history(by, instance, HistoryRow { batch, revision: instance.record.revision, tail })?;
-        if says_all {
-            instance.row_is_behind = true;
-            return Ok(());
-        }
-        self.write_row(instance, change)
+        if says_all { Ok(()) } else { self.write_row(instance, change) }
     }
 
     /// Adds a row to the history of an instance, which has counted it.

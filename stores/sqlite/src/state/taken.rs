@@ -1,7 +1,7 @@
 //! Tasks that lie in the row of their instance, or in the tail of its history.
 //!
 //! A commit may take the tasks it schedules. As long as the session that took them also holds their instance, nobody
-//! else can have them, and no claim looks for them: they need no rows of their own, and come and go with the row that
+//! else can have them, and no claim looks for them: they need no rows of their own, and come and go with what
 //! every turn writes anyway. Whenever the instance leaves those hands (it is given back, taken over, changed from
 //! outside, or its session's time is over), they become rows like all others: [`Scope::put_out`].
 
@@ -90,7 +90,7 @@ impl View<'_> {
 }
 
 impl Scope<'_, '_> {
-    /// How many tasks lie in the rows of the instances that a session holds.
+    /// How many tasks lie in the rows of the instances that a session holds, or in the tails of their histories.
     pub(super) fn count_taken(&self, session: i64) -> Outcome<i64> {
         let mut find = self.db.prepare_cached(TAKEN)?;
         let mut rows = find.query([session])?;

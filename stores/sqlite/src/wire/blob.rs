@@ -1,6 +1,7 @@
 //! Writing a blob straight from the values: for what every turn writes, where a protobuf message of its own would copy all of
 //! them first. The bytes are those that the message in the same file is read from, field by field in the order of the tags.
 
+use dauer_store::Tags;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// Bytes that most blobs of a turn fit into.
@@ -61,6 +62,16 @@ impl Blob {
         encode_varint((end - begin) as u64, &mut self.0);
         let prefix = self.0.len() - end;
         self.0[begin..].rotate_right(prefix);
+    }
+
+    /// Texts by their names.
+    pub(super) fn texts(&mut self, tag: u32, texts: &Tags) {
+        for (name, text) in texts {
+            self.message(tag, |blob| {
+                blob.bytes(1, name.as_bytes());
+                blob.bytes(2, text.as_bytes());
+            });
+        }
     }
 
     /// Numbers, packed; none are not written.

@@ -70,12 +70,7 @@ pub(crate) fn write_tail<'t>(
             blob.bytes(1, &task.id.0);
             blob.number(2, i64::from(task.event_id).cast_unsigned());
             blob.message(3, |blob| write_queue(blob, &task.queue));
-            for (name, value) in &task.tags {
-                blob.message(4, |blob| {
-                    blob.bytes(1, name.as_bytes());
-                    blob.bytes(2, value.as_bytes());
-                });
-            }
+            blob.texts(4, &task.tags);
             match number_of(batch, &task.event) {
                 Some(event) => blob.number(5, event.into()),
                 None => blob.bytes(6, task.event.stored()),

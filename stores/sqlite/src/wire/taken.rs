@@ -44,12 +44,7 @@ pub(crate) fn write_taken<'t>(tasks: impl Iterator<Item = (&'t Task, Timestamp)>
             blob.bytes(2, &task.execution.0.to_be_bytes());
             blob.number(3, i64::from(task.event_id).cast_unsigned());
             blob.message(4, |blob| write_queue(blob, &task.queue));
-            for (name, value) in &task.tags {
-                blob.message(5, |blob| {
-                    blob.bytes(1, name.as_bytes());
-                    blob.bytes(2, value.as_bytes());
-                });
-            }
+            blob.texts(5, &task.tags);
             blob.number(6, ready_at.0.cast_unsigned());
             blob.bytes(7, task.event.stored());
         });
