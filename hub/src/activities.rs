@@ -1,21 +1,23 @@
 //! The activities of the loop: they run beside it and beside each other. A result goes into the next turn of an
 //! instance that this host keeps, and to the inbox of any other.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
 use futures::future::FutureExt;
 
-use dauer_core::ExecutionId;
-use dauer_core::cancel::CancelReason;
-use dauer_core::model::{Completion, Encoded, TaskFence};
+use dauer_core::cancel::{CancelReason, Cancellation};
+use dauer_core::model::{Completion, Encoded, Task, TaskFence};
 use dauer_core::send;
+use dauer_core::{ExecutionId, Timestamp};
 use dauer_proto::{TaskFailureDetails, event, failure, time};
 use dauer_store::{Cause, Delivered, Item, Refused, Release, TaskLease};
 
 use crate::dispatch::{Dispatch, Side, Step};
 use crate::executor::{ActivityDone, ActivityEnd, ActivityWork, Receipt};
+use crate::options::RUN_HERE_MAX;
 use crate::session::Session;
 
 /// A task that is over here.
@@ -83,20 +85,46 @@ impl Dispatch {
         }
     }
 
-    /// Runs a task beside the loop, so that a busy activity does not hold up the others.
+    /// Runs a task beside the loop, so that a busy activity does not hold up the others; or right here what is over at once,
+    /// where everything shares one thread.
     pub(crate) fn begin_task(&mut self, lease: TaskLease) {
-        let execution = lease.task.execution;
-        let cancellation = self.slots.task_begins(&lease.fence, execution);
+        let (cancellation, execution) = (Cancellation::new(), lease.task.execution);
         if self.stopping {
             cancellation.cancel(CancelReason::Draining);
         }
-        let report = Report { task: Some((lease.fence.clone(), execution)), done: self.done.clone() };
+        let answering = Answering::of(&lease);
+        let session = Arc::clone(&self.session);
+        let work = ActivityWork { lease, cancellation: cancellation.clone() };
+        let mut activity = run(session, work).boxed();
+        if self.may_run_here()
+            && let Some(end) = AssertUnwindSafe(&mut activity).catch_unwind().now_or_never()
+        {
+            let ending = match end {
+                Ok(end) => answering.end(&self.session, end),
+                // As where it runs beside the loop: it is gone without an answer.
+                Err(_panic) => Ending::Broken(answering.fence),
+            };
+            return self.task_done(Done { execution, ending });
+        }
+        let fence = &answering.fence;
+        self.slots.task_begins(fence, execution, cancellation);
+        let report = Report { task: Some((fence.clone(), execution)), done: self.done.clone() };
         let session = Arc::clone(&self.session);
         let work = async move {
-            let ending = run_one(&session, ActivityWork { lease, cancellation }).await;
-            report.end(ending);
+            let end = activity.await;
+            report.end(answering.end(&session, end));
         };
         self.session.env.spawn(work.boxed());
+    }
+
+    /// Whether a task may run as a part of the loop: not for long, because nothing else runs meanwhile.
+    fn may_run_here(&mut self) -> bool {
+        if !self.single_threaded {
+            return false;
+        }
+        let now = self.session.env.now();
+        let since = *self.running_since.get_or_insert(now);
+        now.since(since) <= RUN_HERE_MAX
     }
 
     pub(crate) fn task_done(&mut self, done: Done) {
@@ -204,24 +232,39 @@ fn too_large(completion: Completion, text: String) -> Completion {
     Completion { fence, answer }
 }
 
-async fn run_one(session: &Session, work: ActivityWork) -> Ending {
-    let (fence, task) = (work.lease.fence.clone(), work.lease.task.clone());
-    let (claimed_at, attempts) = (work.lease.now, work.lease.attempts);
-    let ActivityEnd { done, receipt } = if attempts >= session.options.task_attempts_max {
-        ActivityDone::Failed(worn_out(attempts)).into()
-    } else {
-        session.executor.activity(work).await
-    };
-    let outcome = match done {
-        ActivityDone::Completed(output) => Ok(output),
-        ActivityDone::Failed(details) => Err(details),
-        ActivityDone::GivenUp => return Ending::GivenUp(fence, Duration::ZERO),
-        ActivityDone::Returned { delay } => return Ending::GivenUp(fence, delay),
-    };
-    // The store's time at the claim, carried on by this host's clock, would still be this host's opinion: the event
-    // says when it was claimed, never earlier than it was scheduled.
-    let now = session.env.now().max(claimed_at);
-    Ending::Result(send::task_answer(fence, &task, outcome, now), receipt)
+async fn run(session: Arc<Session>, work: ActivityWork) -> ActivityEnd {
+    let attempts = work.lease.attempts;
+    if attempts >= session.options.task_attempts_max {
+        return ActivityDone::Failed(worn_out(attempts)).into();
+    }
+    session.executor.activity(work).await
+}
+
+/// What the answer of a task needs to know of it.
+struct Answering {
+    fence: TaskFence,
+    task: Task,
+    claimed_at: Timestamp,
+}
+
+impl Answering {
+    fn of(lease: &TaskLease) -> Self {
+        Self { fence: lease.fence.clone(), task: lease.task.clone(), claimed_at: lease.now }
+    }
+
+    fn end(self, session: &Session, end: ActivityEnd) -> Ending {
+        let Self { fence, task, claimed_at } = self;
+        let outcome = match end.done {
+            ActivityDone::Completed(output) => Ok(output),
+            ActivityDone::Failed(details) => Err(details),
+            ActivityDone::GivenUp => return Ending::GivenUp(fence, Duration::ZERO),
+            ActivityDone::Returned { delay } => return Ending::GivenUp(fence, delay),
+        };
+        // The store's time at the claim, carried on by this host's clock, would still be this host's opinion: the event
+        // says when it was claimed, never earlier than it was scheduled.
+        let now = session.env.now().max(claimed_at);
+        Ending::Result(send::task_answer(fence, &task, outcome, now), end.receipt)
+    }
 }
 
 fn worn_out(attempts: u32) -> TaskFailureDetails {

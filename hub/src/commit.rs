@@ -175,7 +175,8 @@ impl Dispatch {
         self.answer_all(orphans);
         match next {
             Next::Begin(begin) => self.begin(*begin, false),
-            Next::Due => self.due.push(instance),
+            // At once, while what it needs is at hand.
+            Next::Due => self.begin_kept(&instance, now),
             Next::Idle => self.turn_demand.room(),
             Next::Useless(ticket, fence) => self.release(ticket, fence, Duration::ZERO, None),
         }

@@ -22,13 +22,16 @@ pub(crate) struct Demand {
     fruitless: u32,
     /// There was no room for more when last looked at.
     full: bool,
-    /// The last claim was answered, and found nothing.
-    empty: bool,
+    /// How many items the claim under way asks for.
+    asked: usize,
+    /// The last claim was answered, and found less than it asked for.
+    drained: bool,
 }
 
 impl Demand {
     pub(crate) fn new() -> Self {
-        Self { wanted: true, claiming: false, sleeping_until: None, fruitless: 0, full: false, empty: false }
+        let (wanted, claiming, full, drained) = (true, false, false, false);
+        Self { wanted, claiming, sleeping_until: None, fruitless: 0, full, asked: 0, drained }
     }
 
     /// Something may be ready.
@@ -55,10 +58,10 @@ impl Demand {
         counts
     }
 
-    /// Whether to claim now; the caller does if so.
-    pub(crate) fn begin(&mut self, room: bool) -> bool {
-        self.full |= !room;
-        let begin = self.wanted && !self.claiming && room;
+    /// Whether to claim now, where there is room for so many; the caller does if so.
+    pub(crate) fn begin(&mut self, room: usize) -> bool {
+        self.full |= room == 0;
+        let begin = self.wanted && !self.claiming && room > 0;
         if begin {
             self.wanted = false;
             self.claiming = true;
@@ -66,14 +69,19 @@ impl Demand {
         begin
     }
 
+    /// The claim under way asks for so many.
+    pub(crate) fn asks_for(&mut self, count: usize) {
+        self.asked = count;
+    }
+
     /// Whether a claim would be sent if there were room.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted && !self.claiming
     }
 
-    /// Whether nothing is ready as far as is known: nobody has told of anything since a claim found nothing.
-    pub(crate) fn rests(&self) -> bool {
-        self.empty && !self.wanted && !self.claiming
+    /// Whether the last claim left nothing behind, as far as is known: it found less than it asked for.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained
     }
 
     /// A claim that waited has brought something, and left nothing behind that nobody was told of.
@@ -84,7 +92,7 @@ impl Demand {
     /// A claim that waited was refused: one that asks is to find out.
     pub(crate) fn doubt(&mut self) {
         self.wanted = true;
-        self.empty = false;
+        self.drained = false;
     }
 
     /// Whether a claim is under way.
@@ -95,7 +103,7 @@ impl Demand {
     /// A claim has ended, with so many items if it was answered; where one brought something there may be more.
     pub(crate) fn end(&mut self, items: Option<usize>) {
         self.claiming = false;
-        self.empty = items == Some(0);
+        self.drained = items.is_some_and(|items| items < self.asked);
         if items.is_some_and(|items| items > 0) {
             self.hint();
         }
@@ -138,26 +146,28 @@ impl Demand {
 mod tests {
     use super::*;
 
-    /// Only then a claim may be left in the store: where the store is in trouble, one that asks finds out, with its delays.
+    /// Only then claims may be left in the store: where the store is in trouble, one that asks finds out, with its delays; and
+    /// what was ready before is not to be overtaken by what becomes ready.
     #[test]
-    fn a_host_rests_once_a_claim_was_answered_with_nothing() {
+    fn all_was_found_once_a_claim_was_answered_with_less_than_it_asked_for() {
         let mut demand = Demand::new();
-        assert!(!demand.rests(), "it has not asked");
-        assert!(demand.begin(true));
-        assert!(!demand.rests(), "it asks");
-        demand.end(None);
-        assert!(!demand.rests(), "it had no answer");
-        demand.hint();
-        assert!(demand.begin(true));
-        demand.end(Some(3));
-        assert!(!demand.rests(), "there may be more");
-        assert!(demand.begin(true));
-        demand.end(Some(0));
-        assert!(demand.rests());
+        assert!(!demand.is_drained(), "it has not asked");
+        let mut answered = |asked: usize, items| {
+            assert!(demand.begin(asked));
+            demand.asks_for(asked);
+            demand.end(items);
+            let drained = demand.is_drained();
+            demand.hint();
+            drained
+        };
+        assert!(!answered(3, None), "it had no answer");
+        assert!(!answered(3, Some(3)), "there may be more");
+        assert!(answered(3, Some(2)));
+        assert!(answered(3, Some(0)));
+        assert!(!answered(3, None), "nobody knows");
+        assert!(answered(1, Some(0)));
         demand.doubt();
-        assert!(!demand.rests());
-        assert!(demand.begin(true), "it asks at once");
-        demand.end(None);
-        assert!(!demand.rests(), "nobody knows");
+        assert!(!demand.is_drained());
+        assert!(demand.begin(1), "it asks at once");
     }
 }

@@ -30,7 +30,7 @@ use crate::options::{
 use crate::session::{News, Session, Stop};
 use crate::slots::{Admitted, Slots};
 use crate::turns::Turned;
-use crate::wait::Wait;
+use crate::wait::Waits;
 
 /// Which kind of work a claim is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) enum Step {
     Woken(Side, Timestamp),
     Idle(Side, Option<Duration>),
     ClaimedTurns(Result<Vec<ClaimedTurn>, Refused>),
-    AwaitedTurns(Result<Vec<ClaimedTurn>, Refused>),
+    AwaitedTurns(u64, Result<Vec<ClaimedTurn>, Refused>),
     ClaimedTasks(Result<Vec<TaskLease>, Refused>),
     Turned(Box<Turned>),
     Committed(Vec<(Pending, Result<Committed, Refused>)>),
@@ -99,9 +99,13 @@ pub(crate) struct Dispatch {
     pub(crate) done: UnboundedSender<Done>,
     pub(crate) turn_demand: Demand,
     pub(crate) task_demand: Demand,
-    /// The claim that waits in the store for what becomes ready.
-    pub(crate) wait: Option<Wait>,
+    /// The claims that wait in the store for what becomes ready.
+    pub(crate) waits: Waits,
     pub(crate) stopping: bool,
+    /// Whether all that is spawned shares one thread with this loop.
+    pub(crate) single_threaded: bool,
+    /// Since when tasks have been run as a part of it, since it last waited.
+    pub(crate) running_since: Option<Timestamp>,
     /// A sleep has ended since turns were last claimed: nothing was told meanwhile.
     polls: bool,
     /// When turns were last claimed that this host may only be able to say something about.
@@ -119,6 +123,7 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
     let mut changes = dispatch.session.executor.changes().fuse();
     while !dispatch.is_done() {
         dispatch.begin_what_can();
+        dispatch.running_since = None;
         futures::select_biased! {
             step = dispatch.steps.select_next_some() => dispatch.take(step),
             task = done.select_next_some() => dispatch.task_done(task),
@@ -160,8 +165,10 @@ impl Dispatch {
             done,
             turn_demand: Demand::new(),
             task_demand: Demand::new(),
-            wait: None,
+            waits: Waits::default(),
             stopping: false,
+            single_threaded: session.env.is_single_threaded(),
+            running_since: None,
             polls: false,
             explained_at: session.env.now(),
             patience: Patience::Fresh,
@@ -181,14 +188,14 @@ impl Dispatch {
         self.send_commits();
         self.send_answers();
         self.look_if_wanted();
-        let free = self.room_beside_wait();
-        if self.turn_demand.begin(!self.stopping && free > 0) {
+        let free = self.room_beside_waits();
+        if self.turn_demand.begin(if self.stopping { 0 } else { free }) {
             self.patience = Patience::Fresh;
             self.claim(Side::Turns, free);
         }
-        self.wait_for_turns(free);
+        self.wait_for_turns();
         let free = self.room_for_tasks();
-        if self.task_demand.begin(!self.stopping && free > 0) {
+        if self.task_demand.begin(if self.stopping { 0 } else { free }) {
             self.claim(Side::Tasks, free);
         }
     }
@@ -227,7 +234,7 @@ impl Dispatch {
             }
             Step::Idle(side, due) => self.idle(side, due),
             Step::ClaimedTurns(result) => self.claimed_turns(result),
-            Step::AwaitedTurns(result) => self.awaited_turns(result),
+            Step::AwaitedTurns(number, result) => self.awaited_turns(number, result),
             Step::ClaimedTasks(result) => self.claimed_tasks(result),
             Step::Turned(turned) => self.turned(*turned),
             Step::Committed(results) => {
@@ -302,6 +309,7 @@ impl Dispatch {
             Some(queues) => session.want(free.min(EXPLAINED_MAX), queues),
             None => session.want(free.min(CLAIM_MAX), self.queues.clone()),
         };
+        self.demand(side).asks_for(want.count);
         let claim = async move {
             match side {
                 Side::Turns => Step::ClaimedTurns(ask(&session, session.work.claim_turns(want)).await),

@@ -39,7 +39,15 @@ pub(crate) const DUE_TRUSTED: u32 = 8;
 
 /// Items of one claim. One that brought something is followed by the next at once, so that this bounds only how much
 /// memory one answer takes, and lets the store work while its items are being executed.
-pub(crate) const CLAIM_MAX: usize = 128;
+pub(crate) const CLAIM_MAX: usize = 256;
+
+/// How long tasks may run as a part of the loop, one after the other, where everything shares one thread: so that timers,
+/// renewals and clients are not held up for longer than they would be by the tasks themselves.
+pub(crate) const RUN_HERE_MAX: Duration = Duration::from_millis(10);
+
+/// Claims that wait in the store at once. What one of them wins is on its way to the host while the store makes the next
+/// write; so there is another, and one for the write behind that.
+pub(crate) const WAITS_MAX: usize = 4;
 
 /// Items of a claim that also looks for what nobody seems to be able to run: enough to show it, few enough that one whose
 /// host is merely busy is seldom among them.

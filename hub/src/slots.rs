@@ -236,12 +236,15 @@ impl Slots {
         (!used).then(|| (held.ticket, held.fence.clone()))
     }
 
-    /// A task of that run begins here; the signal that tells it when nobody wants its answer.
-    pub(crate) fn task_begins(&mut self, fence: &TaskFence, execution: ExecutionId) -> Cancellation {
-        let (task, epoch, cancellation) = (fence.task, fence.epoch, Cancellation::new());
-        let running = Running { task, epoch, execution, cancellation: cancellation.clone() };
+    /// A task of that run begins here, with the signal that tells it when nobody wants its answer.
+    pub(crate) fn task_begins(
+        &mut self,
+        fence: &TaskFence,
+        execution: ExecutionId,
+        cancellation: Cancellation,
+    ) {
+        let running = Running { task: fence.task, epoch: fence.epoch, execution, cancellation };
         self.slots.or_default(&fence.instance).running.push(running);
-        cancellation
     }
 
     /// A task is over here.

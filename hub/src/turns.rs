@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 
-use dauer_core::InstanceId;
 use dauer_core::model::{Checkpoint, Completion, History, Status, Task, Then, Trouble, TroubleKind};
 use dauer_core::turn::Stalled;
+use dauer_core::{InstanceId, Timestamp};
 use dauer_store::{Fence, Item, Refused, Release};
 
 use crate::commit::Pending;
@@ -34,12 +34,7 @@ impl Dispatch {
         let now = self.store_now();
         for instance in std::mem::take(&mut self.due) {
             match now {
-                Some(now) => {
-                    let bytes_max = self.session.options.claim_bytes_max;
-                    if let Some(begin) = self.slots.begin_due(&instance, now, bytes_max) {
-                        self.begin(begin, false);
-                    }
-                }
+                Some(now) => self.begin_kept(&instance, now),
                 None => {
                     // A turn needs the store's time, and only a claim tells it.
                     let results = self.slots.give_up_due(&instance);
@@ -47,6 +42,14 @@ impl Dispatch {
                     self.release_if_useless(&instance);
                 }
             }
+        }
+    }
+
+    /// Begins the turn that results wait for, if the instance is kept and idle.
+    pub(crate) fn begin_kept(&mut self, instance: &InstanceId, now: Timestamp) {
+        let bytes_max = self.session.options.claim_bytes_max;
+        if let Some(begin) = self.slots.begin_due(instance, now, bytes_max) {
+            self.begin(begin, false);
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
 
+mod at_once;
 mod at_rest;
 mod cancel;
 mod claims;

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::{BoxFuture, FutureExt};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
 use dauer_core::Timestamp;
@@ -26,13 +26,37 @@ use dauer_store::Env;
 pub struct TokioEnv {
     runtime: Handle,
     tasks: Mutex<JoinSet<()>>,
+    chance: Mutex<Chance>,
+}
+
+/// Random numbers that were fetched from the system and not given out yet. Each start takes two, and asking the system for every
+/// one of them costs as much as a small turn.
+#[derive(Default)]
+struct Chance {
+    numbers: Vec<u64>,
+}
+
+/// How many are fetched at once.
+const CHANCE_FETCHED: usize = 64;
+
+impl Chance {
+    /// The next one; `None` when the system has none to give.
+    fn next(&mut self) -> Option<u64> {
+        if self.numbers.is_empty() {
+            let mut bytes = [0; 8 * CHANCE_FETCHED];
+            getrandom::fill(&mut bytes).ok()?;
+            let (numbers, _) = bytes.as_chunks::<8>();
+            self.numbers.extend(numbers.iter().map(|number| u64::from_ne_bytes(*number)));
+        }
+        self.numbers.pop()
+    }
 }
 
 impl TokioEnv {
     /// On that runtime.
     #[must_use]
     pub fn new(runtime: Handle) -> Self {
-        Self { runtime, tasks: Mutex::new(JoinSet::new()) }
+        Self { runtime, tasks: Mutex::new(JoinSet::new()), chance: Mutex::default() }
     }
 
     /// Ends everything that is still running on behalf of the host.
@@ -64,8 +88,30 @@ impl Env for TokioEnv {
         tasks.spawn_on(work, &self.runtime);
     }
 
+    fn is_single_threaded(&self) -> bool {
+        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
+    }
+
     fn random(&self) -> u64 {
+        let next = self.chance.lock().unwrap_or_else(PoisonError::into_inner).next();
         // Without entropy the time is all there is; ids stay distinct as long as it moves.
-        getrandom::u64().unwrap_or_else(|_| self.now().0.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        next.unwrap_or_else(|| self.now().0.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_random_number_is_given_out_twice() {
+        let mut chance = Chance::default();
+        let count = 3 * CHANCE_FETCHED;
+        let numbers: std::collections::BTreeSet<u64> = (0..count).filter_map(|_| chance.next()).collect();
+        assert_eq!(numbers.len(), count);
+        let bits = |number: fn(&u64) -> u32| numbers.iter().map(number).sum::<u32>();
+        // Half of the bits, give or take what chance allows: ten times the deviation that is to be expected.
+        let ones = bits(|number| number.count_ones());
+        assert!(ones.abs_diff(32 * u32::try_from(count).unwrap()) < 600, "{ones}");
     }
 }

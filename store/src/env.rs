@@ -16,6 +16,12 @@ pub trait Env: Send + Sync + 'static {
     /// Runs something beside the caller until it ends or the host does.
     fn spawn(&self, work: BoxFuture<'static, ()>);
 
+    /// Whether all that is spawned shares one thread with the caller. Then what is over at once may as well run where it is
+    /// begun: nothing else could have run meanwhile.
+    fn is_single_threaded(&self) -> bool {
+        false
+    }
+
     /// 64 random bits.
     fn random(&self) -> u64;
 }

@@ -182,6 +182,8 @@ pub struct Effort {
     pub commits: u64,
     /// Turns committed by them.
     pub turns: u64,
+    /// Instances that were claimed by a write of their own, after the one that had made them ready.
+    pub claims: u64,
     /// Statements that write.
     pub statements: u64,
     /// Rows inserted, changed and deleted.

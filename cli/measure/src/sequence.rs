@@ -139,6 +139,8 @@ struct Run {
     /// `None` where the store does not count.
     commits: Option<u64>,
     checkpoints_per_commit: Option<f64>,
+    /// Instances that were not claimed in the write that started them.
+    claims: Option<u64>,
     cpu_seconds: f64,
     peak_rss_bytes: Option<u64>,
     limit_per_second: Option<f64>,
@@ -230,10 +232,8 @@ async fn measure(
     }
     hub.close().await;
     let file = place.file(number, last);
-    if let (Some(file), Some(sample), Some(commits), Some(store)) =
-        (file, sample, run.commits, run.comparison)
-    {
-        let (spent, effort) = bare(arguments, place, sample, (&file, commits)).await?;
+    if let (Some(file), Some(sample), Some(store)) = (file, sample, run.comparison) {
+        let (spent, effort) = bare(arguments, place, sample, (&file, &run)).await?;
         let rate = ratio(count(arguments.orchestrations), spent.seconds);
         run.limit_per_second = Some(rounded(rate, 0));
         run.limit_cpu_seconds = Some(rounded(spent.processor_seconds, 3));
@@ -261,6 +261,7 @@ async fn clocked(arguments: &Arguments, hub: &Hub) -> Result<Run, Error> {
     let effort = dauer_store::Effort {
         commits: after.commits - before.commits,
         turns: after.turns - before.turns,
+        claims: after.claims - before.claims,
         statements: after.statements - before.statements,
         rows: after.rows - before.rows,
         syncs: after.syncs - before.syncs,
@@ -279,6 +280,7 @@ async fn clocked(arguments: &Arguments, hub: &Hub) -> Result<Run, Error> {
         commits: counted.then_some(effort.commits),
         checkpoints_per_commit: counted
             .then(|| rounded(ratio(count(effort.turns), count(effort.commits)), 1)),
+        claims: counted.then_some(effort.claims),
         cpu_seconds: rounded(spent.processor_seconds, 3),
         peak_rss_bytes: peak,
         limit_per_second: None,
@@ -302,9 +304,10 @@ async fn bare(
     arguments: &Arguments,
     place: &Place,
     sample: &Sample,
-    (run, commits): (&Path, u64),
+    (file, run): (&Path, &Run),
 ) -> Result<(Spent, Effort), Error> {
-    let schedule = Schedule::read(run, commits, arguments.tags())?;
+    let counted = (run.commits.unwrap_or_default(), run.claims.unwrap_or_default());
+    let schedule = Schedule::read(file, counted, arguments.tags())?;
     // The store makes its tables and goes.
     dauer::open(&place.file_url("limit.db"))?.close().await;
     limit::write(&place.scratch().join("limit.db"), sample, &schedule)

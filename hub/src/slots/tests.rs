@@ -40,7 +40,7 @@ fn idle() -> Slots {
     let mut slots = Slots::default();
     assert!(begins(&mut slots, 3, 4));
     slots.commits(&id(), true);
-    slots.task_begins(&task(), ExecutionId(1));
+    slots.task_begins(&task(), ExecutionId(1), Cancellation::new());
     let kept = Kept { record: record(), entry: None };
     let (next, orphans) = slots.keep(fence(3, 5), kept, (Vec::new(), Timestamp(1)), BYTES);
     assert!(matches!(next, Next::Idle) && orphans.is_empty());
@@ -191,8 +191,9 @@ fn an_instance_is_useless_once_nothing_of_it_runs_here() {
 fn a_task_is_told_by_its_own_fence_or_run_and_by_no_other() {
     let mut slots = Slots::default();
     let later = TaskFence { epoch: Epoch(2), ..task() };
-    let (first, second) =
-        (slots.task_begins(&task(), ExecutionId(1)), slots.task_begins(&later, ExecutionId(2)));
+    let (first, second) = (Cancellation::new(), Cancellation::new());
+    slots.task_begins(&task(), ExecutionId(1), first.clone());
+    slots.task_begins(&later, ExecutionId(2), second.clone());
     assert!(slots.runs_for_others(&id()));
     assert_eq!(slots.served(), [(id(), vec![ExecutionId(1), ExecutionId(2)])]);
     slots.cancel_run(&id(), ExecutionId(3), CancelReason::Ended);

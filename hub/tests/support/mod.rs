@@ -63,9 +63,21 @@ pub(crate) struct TestEnv {
     clock: Arc<VirtualClock>,
     random: AtomicU64,
     tasks: Mutex<JoinSet<()>>,
+    single_threaded: bool,
+    spawned: AtomicU64,
 }
 
 impl TestEnv {
+    fn new(clock: Arc<VirtualClock>, seed: u64) -> Self {
+        let (random, spawned) = (AtomicU64::new(seed), AtomicU64::new(0));
+        Self { clock, random, tasks: Mutex::default(), single_threaded: false, spawned }
+    }
+
+    /// How much was spawned so far.
+    pub(crate) fn spawned(&self) -> u64 {
+        self.spawned.load(Ordering::Relaxed)
+    }
+
     /// The host dies: everything it runs stops where it is.
     pub(crate) fn kill(&self) {
         self.tasks.lock().unwrap().abort_all();
@@ -82,7 +94,12 @@ impl Env for TestEnv {
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {
+        self.spawned.fetch_add(1, Ordering::Relaxed);
         self.tasks.lock().unwrap().spawn(work);
+    }
+
+    fn is_single_threaded(&self) -> bool {
+        self.single_threaded
     }
 
     fn random(&self) -> u64 {
@@ -339,17 +356,24 @@ impl World {
         let plan = Arc::new(plan);
         store.set_faults(plan.clone());
         let hub = store.hub(HubName::default());
-        let env =
-            Arc::new(TestEnv { clock: clock.clone(), random: AtomicU64::new(1), tasks: Mutex::default() });
+        let env = Arc::new(TestEnv::new(clock.clone(), 1));
         let client = Client::new(hub.clone(), env);
         Self { store, hub, client, plan, clock, seed: AtomicU64::new(1_000) }
     }
 
     pub(crate) fn host(&self, executor: Chain, options: HostOptions) -> Running {
+        self.host_in(|env| env, executor, options)
+    }
+
+    /// A host that has one thread, and knows it.
+    pub(crate) fn host_of_one_thread(&self, executor: Chain) -> Running {
+        self.host_in(|env| TestEnv { single_threaded: true, ..env }, executor, HostOptions::default())
+    }
+
+    fn host_in(&self, env: fn(TestEnv) -> TestEnv, executor: Chain, options: HostOptions) -> Running {
         let seed = self.seed.fetch_add(1_000, Ordering::Relaxed);
         let id = HostId::new(format!("host-{seed}")).unwrap();
-        let random = AtomicU64::new(seed);
-        let env = Arc::new(TestEnv { clock: self.clock.clone(), random, tasks: Mutex::default() });
+        let env = Arc::new(env(TestEnv::new(self.clock.clone(), seed)));
         let host = Host::new(self.hub.clone(), env.clone(), Arc::new(executor), id.clone()).options(options);
         let (stop, stopped) = oneshot::channel::<()>();
         let told = async move {
@@ -372,8 +396,7 @@ impl World {
 
     /// A client of the same hub who learns only that somebody has written.
     pub(crate) fn client_elsewhere(&self) -> Client {
-        let (clock, random) = (self.clock.clone(), AtomicU64::new(2));
-        let env = Arc::new(TestEnv { clock, random, tasks: Mutex::default() });
+        let env = Arc::new(TestEnv::new(self.clock.clone(), 2));
         Client::new(Arc::new(elsewhere::Elsewhere(self.hub.clone())), env)
     }
 

@@ -74,6 +74,7 @@ pub(crate) fn migrate(file: &Transaction<'_>, format: Older) -> Result<(), Migra
         Older::Format2 => from_format_2(file),
         Older::Format3 => from_format_3(file),
         Older::Format4 => from_format_4(file),
+        Older::Format5 => from_format_5(file),
     }
 }
 
@@ -84,6 +85,7 @@ pub(crate) enum Older {
     Format2,
     Format3,
     Format4,
+    Format5,
 }
 
 /// Format 3 has tasks in the rows of their instances, where there were none yet.
@@ -104,6 +106,12 @@ fn from_format_3(file: &Transaction<'_>) -> Result<(), MigrateError> {
 /// In format 5 the last row of a history may say how its instance stands; until now the row of the instance did.
 fn from_format_4(file: &Transaction<'_>) -> Result<(), MigrateError> {
     file.execute_batch("ALTER TABLE history ADD COLUMN tail BLOB")?;
+    from_format_5(file)
+}
+
+/// In format 6 the message that an instance was made by may lie in its row; until now all were in the inbox.
+fn from_format_5(file: &Transaction<'_>) -> Result<(), MigrateError> {
+    file.execute_batch("ALTER TABLE instances ADD COLUMN start BLOB")?;
     file.execute("UPDATE meta SET format = ?1, generation = ?2", (FORMAT, GENERATION))?;
     file.pragma_update(None, "user_version", FORMAT)?;
     Ok(())
@@ -149,7 +157,7 @@ fn instance(file: &Connection, row: &Row<'_>) -> Result<(), MigrateError> {
     let (key, hub): (i64, i64) = (row.get("key")?, row.get("hub")?);
     file.prepare_cached(
         "INSERT INTO instances SELECT key, hub, id, queue, offered, ?2, ?3, revision, epoch, ?4, ?5, stalled, ?6,
-            created, ?7, completed, ?8, ?9, holder, grip, ready_at, not_before, place, remembered, last, ?10, NULL
+            created, ?7, completed, ?8, ?9, holder, grip, ready_at, not_before, place, remembered, last, ?10, NULL, NULL
          FROM old_instances WHERE key = ?1",
     )?
     .execute(params![

@@ -218,6 +218,7 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
         2 => return Ok(Content::Older(Older::Format2)),
         3 => return Ok(Content::Older(Older::Format3)),
         4 => return Ok(Content::Older(Older::Format4)),
+        5 => return Ok(Content::Older(Older::Format5)),
         format if format != i64::from(FORMAT) => return Err(newer(format)),
         _ => {}
     }

@@ -5,13 +5,14 @@
 //! NULL. The row of an instance is small, because every turn writes it anew: what people see of it, and may be large, is
 //! in `details`, and the history is only ever appended to. A turn that changes nothing of its instance but how far the
 //! history goes and which tasks are taken does not write that row either: what it would say is in the `tail` of the last
-//! row of the history.
+//! row of the history. And the message that an instance is made by lies in its row until its first turn, which writes that
+//! row anyway: most instances never have a row in `inbox`.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 5;
+pub(crate) const GENERATION: i64 = 6;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -75,7 +76,8 @@ CREATE TABLE instances (
     remembered INTEGER NOT NULL, -- rows in applied
     last BLOB,
     base BLOB NOT NULL, -- what stays for a whole run
-    taken BLOB -- tasks that whoever holds it has taken with a commit
+    taken BLOB, -- tasks that whoever holds it has taken with a commit
+    start BLOB -- the message that it was made by, until a turn takes that
 );
 CREATE UNIQUE INDEX instances_by_id ON instances (hub, id);
 CREATE INDEX instances_by_created ON instances (hub, created, id);

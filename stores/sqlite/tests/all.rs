@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
 
+mod begun;
 mod claims;
 mod claims_schema;
 mod clocks;

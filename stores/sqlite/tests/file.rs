@@ -41,7 +41,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(5)");
+    assert_eq!(pragma("user_version"), "Integer(6)");
 }
 
 #[test]
@@ -195,9 +195,14 @@ fn a_damaged_instance_harms_no_other() {
     assert!(matches!(created, Ok(Created::New(_))), "{created:?}");
     // A message that cannot be read harms no other instance either.
     run(manage.create(vec![start("fourth")])).remove(0).unwrap();
-    let damage =
-        "UPDATE inbox SET body = x'0108ff' WHERE instance = (SELECT key FROM instances WHERE id = 'fourth')";
-    database(&folder).execute(damage, []).unwrap();
+    run(manage.create(vec![start("fifth")])).remove(0).unwrap();
+    run(manage.send(vec![message("fifth", "event")])).remove(0).unwrap();
+    for damage in [
+        "UPDATE instances SET start = x'0108ff' WHERE id = 'fourth'",
+        "UPDATE inbox SET body = x'0108ff' WHERE instance = (SELECT key FROM instances WHERE id = 'fifth')",
+    ] {
+        assert_eq!(database(&folder).execute(damage, []).unwrap(), 1);
+    }
     let claimed = run(async {
         let session = manage.attach(host(1, Duration::from_secs(60))).await.unwrap();
         session.claim_turns(want(10)).await.unwrap()

@@ -17,7 +17,7 @@ use dauer_store::{
 };
 
 /// The format that is written now.
-const CURRENT: &str = "format5";
+const CURRENT: &str = "format6";
 
 fn golden(name: &str, extension: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.{extension}"))
@@ -168,7 +168,12 @@ fn a_file_of_format_4_is_migrated_and_goes_on() {
 }
 
 #[test]
-fn a_file_of_format_5_is_read_and_goes_on() {
+fn a_file_of_format_5_is_migrated_and_goes_on() {
+    goes_on("format5", 4);
+}
+
+#[test]
+fn a_file_of_format_6_is_read_and_goes_on() {
     if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "write") {
         let folder = Folder::new();
         let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();

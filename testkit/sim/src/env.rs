@@ -16,13 +16,16 @@ pub struct SimEnv {
     owner: Owner,
     skew_ms: AtomicI64,
     random: Mutex<Random>,
+    /// Half of the hosts run what is over at once where it is begun.
+    single_threaded: bool,
 }
 
 impl SimEnv {
     /// The environment of an owner. All its randomness comes from that stream.
     #[must_use]
-    pub fn new(executor: Executor, owner: Owner, random: Random) -> Self {
-        Self { executor, owner, skew_ms: AtomicI64::new(0), random: Mutex::new(random) }
+    pub fn new(executor: Executor, owner: Owner, mut random: Random) -> Self {
+        let single_threaded = random.bits().is_multiple_of(2);
+        Self { executor, owner, skew_ms: AtomicI64::new(0), random: Mutex::new(random), single_threaded }
     }
 
     /// From now on its clock is so much ahead of the true one, or behind when that is negative. Sleeps that have
@@ -47,6 +50,10 @@ impl Env for SimEnv {
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {
         self.executor.spawn(self.owner, work);
+    }
+
+    fn is_single_threaded(&self) -> bool {
+        self.single_threaded
     }
 
     fn random(&self) -> u64 {

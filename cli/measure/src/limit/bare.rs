@@ -36,7 +36,7 @@ pub(crate) fn write(file: &Path, sample: &Sample, schedule: &Schedule) -> Result
             let phase =
                 prepared.get_mut(*phase).ok_or_else(|| unknown("an orchestration took more turns"))?;
             for (statement, of) in &mut phase.statements {
-                counted.rows += instances.write(&db, (statement, of), (*place, now))?;
+                counted.rows += instances.write((statement, of), (*place, now))?;
                 counted.statements += 1;
             }
         }
@@ -89,20 +89,16 @@ impl<'c> Phase<'c> {
 struct Instances<'s> {
     schedule: &'s Schedule,
     created: Vec<i64>,
-    /// The key of the message or task that was added last.
-    last: Vec<i64>,
 }
 
 impl<'s> Instances<'s> {
     fn new(schedule: &'s Schedule) -> Self {
-        let none = vec![0; schedule.ids.len()];
-        Self { schedule, created: none.clone(), last: none }
+        Self { schedule, created: vec![0; schedule.ids.len()] }
     }
 
     /// Carries out one statement for one instance; gives the rows that it changed.
     fn write(
         &mut self,
-        db: &Connection,
         (prepared, statement): (&mut Prepared<'_>, &Statement),
         (place, now): (usize, i64),
     ) -> Result<u64, Error> {
@@ -112,11 +108,7 @@ impl<'s> Instances<'s> {
         for (position, parameter) in statement.parameters.iter().enumerate() {
             prepared.raw_bind_parameter(position + 1, Bound { parameter, of: self, place, now })?;
         }
-        let rows = prepared.raw_execute()? as u64;
-        if statement.remembered {
-            self.last[place] = db.last_insert_rowid();
-        }
-        Ok(rows)
+        Ok(prepared.raw_execute()? as u64)
     }
 }
 
@@ -135,7 +127,6 @@ impl ToSql for Bound<'_> {
             Parameter::Fixed(cell) => ToSqlOutput::Borrowed(cell.into()),
             Parameter::Key => ((place as u64).cast_signed() + 1).into(),
             Parameter::Id => ToSqlOutput::Borrowed(schedule.ids[place].as_str().into()),
-            Parameter::Last => self.of.last[place].into(),
             Parameter::Now => self.now.into(),
             Parameter::Created => self.of.created[place].into(),
             Parameter::Token { phase, bytes } => {

@@ -118,7 +118,8 @@ mod tests {
     fn bytes_that_nobody_counts_are_not_compared() {
         let unknown = Effort { bytes: None, ..STORE };
         assert!(Comparison::new(unknown, unknown).comparable);
-        let all = dauer_store::Effort { commits: 10, turns: 60, statements: 300, rows: 200, syncs: 12 };
+        let all =
+            dauer_store::Effort { commits: 10, statements: 300, rows: 200, syncs: 12, ..Default::default() };
         let each = Effort::new(&all, Some(5_000), 10);
         assert_eq!(each, Effort { rows: 20.0, statements: 30.0, fsyncs: 1.2, bytes: Some(500.0) });
     }

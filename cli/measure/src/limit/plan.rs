@@ -15,8 +15,6 @@ enum Write {
     InsertHistory,
     /// Columns of the instance's row, with their values at a stage.
     Update(Stage, &'static [&'static [&'static str]]),
-    /// The message or the task that was added last.
-    DeleteLast(&'static str),
 }
 
 /// What a claim writes: who holds the instance, and where claims look for it.
@@ -38,25 +36,23 @@ const TURN: &[&str] = &[
     "remembered",
     "last",
     "taken",
+    "start",
 ];
 /// What a turn writes when nothing waits any more.
 const GRIP: &[&str] = &["grip", "ready_at"];
 /// What the turn writes that ends the run.
-const END: &[&str] = &["holder", "place", "offered", "queue", "created", "completed", "base"];
+const END: &[&str] = &["holder", "place", "offered", "completed"];
 
 /// A client's start.
-const START: &[Write] = &[
-    Write::Insert("instances", Stage::Started),
-    Write::Insert("details", Stage::Started),
-    Write::Insert("inbox", Stage::Started),
-];
+const START: &[Write] =
+    &[Write::Insert("instances", Stage::Started), Write::Insert("details", Stage::Started)];
 /// The host takes the instance.
 const CLAIM: &[Write] = &[Write::Update(Stage::Running, &[HOLD])];
-/// The turn that consumes the start and schedules the first activity.
-const FIRST_TURN: &[Write] =
-    &[Write::DeleteLast("inbox"), Write::InsertHistory, Write::Update(Stage::Running, &[TURN, GRIP])];
-/// A turn that consumes a result and schedules the next activity: how it leaves the instance is in the same row.
-const MIDDLE_TURN: &[Write] = &[Write::InsertHistory];
+/// A client's start, where a host waits for it: its row is written as the host holds it. Until the run ends it stays so.
+const TAKEN: &[Write] =
+    &[Write::Insert("instances", Stage::Running), Write::Insert("details", Stage::Started)];
+/// A turn that schedules an activity: how it leaves the instance is in the same row.
+const TURN_ALONE: &[Write] = &[Write::InsertHistory];
 /// The turn that consumes the last result and ends the run.
 const LAST_TURN: &[Write] = &[
     Write::InsertHistory,
@@ -78,8 +74,6 @@ pub(super) enum Parameter {
     Key,
     /// The id of the instance.
     Id,
-    /// The key of the message or task that was added last for the instance.
-    Last,
     /// The time.
     Now,
     /// When the instance was started.
@@ -93,19 +87,13 @@ pub(super) enum Parameter {
 pub(super) struct Statement {
     pub(super) sql: String,
     pub(super) parameters: Vec<Parameter>,
-    /// Whether the key of the row it adds is [`Parameter::Last`] from now on.
-    pub(super) remembered: bool,
 }
 
-/// The statements of every phase of one orchestration: start, claim, turn by turn.
+/// The statements of every phase of one orchestration: start and claim, or both at once, turn by turn.
 pub(super) fn plan(sample: &Sample) -> Result<Vec<Vec<Statement>>, Error> {
     let turns = sample.turns();
-    let mut phases = vec![START, CLAIM];
-    phases.extend((1..=turns).map(|turn| match turn {
-        1 => FIRST_TURN,
-        turn if turn == turns => LAST_TURN,
-        _ => MIDDLE_TURN,
-    }));
+    let mut phases = vec![START, CLAIM, TAKEN];
+    phases.extend((1..=turns).map(|turn| if turn == turns { LAST_TURN } else { TURN_ALONE }));
     let statements = |(phase, writes): (usize, &&[Write])| {
         let mut all = Vec::new();
         for write in *writes {
@@ -127,10 +115,6 @@ fn statements(sample: &Sample, phase: usize, write: &Write) -> Result<Vec<Statem
             let row = rows.first().ok_or_else(|| unknown("the instance is not there"))?;
             Ok(vec![update(row, &columns.concat())?])
         }
-        Write::DeleteLast(table) => {
-            let sql = format!("DELETE FROM {table} WHERE key = ?1");
-            Ok(vec![Statement { sql, parameters: vec![Parameter::Last], remembered: false }])
-        }
     }
 }
 
@@ -147,7 +131,6 @@ fn insert(table: &str, row: &Row, phase: usize) -> Statement {
     Statement {
         sql: format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), marks.join(", ")),
         parameters: parameters.collect(),
-        remembered: ["inbox", "tasks"].contains(&table),
     }
 }
 
@@ -160,7 +143,7 @@ fn update(row: &Row, columns: &[&str]) -> Result<Statement, Error> {
         parameters.push(parameter(column, cell, 0));
     }
     let sql = format!("UPDATE instances SET {} WHERE key = ?1", changes.join(", "));
-    Ok(Statement { sql, parameters, remembered: false })
+    Ok(Statement { sql, parameters })
 }
 
 /// What stands in a column: mostly what stood there in the sample.
@@ -191,15 +174,14 @@ mod tests {
             ("visible", Cell::Integer(1_700_000_000_000)),
             ("class", Cell::Integer(1)),
         ]);
-        let statement = insert("inbox", &message, 4);
+        let statement = insert("history", &message, 4);
         assert_eq!(
             statement.sql,
-            "INSERT INTO inbox (class, instance, message, visible) VALUES (?1, ?2, ?3, ?4)"
+            "INSERT INTO history (class, instance, message, visible) VALUES (?1, ?2, ?3, ?4)"
         );
         let token = Parameter::Token { phase: 4, bytes: 16 };
         let expected = [Parameter::Fixed(Cell::Integer(1)), Parameter::Key, token, Parameter::Now];
         assert_eq!(statement.parameters, expected);
-        assert!(statement.remembered);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Sample {
         let mut sample = Self { rows: BTreeMap::new(), history: Vec::new() };
         let handle = begin(hub.client()).await?;
         let db = dauer_sqlite::bare::connect(file).map_err(unusable)?;
-        sample.read(&db, Stage::Started, &["instances", "inbox", "details"])?;
+        sample.read(&db, Stage::Started, &["instances", "details"])?;
         let (entered, gate) = (oneshot::channel(), oneshot::channel::<()>());
         let held = Arc::new(Mutex::new(Some((entered.0, gate.1))));
         let worker =
@@ -67,7 +67,7 @@ impl Sample {
             .ok()
             .and_then(Result::ok)
             .ok_or_else(|| unknown("the sample does not come to its activity"))?;
-        sample.read(&db, Stage::Running, &["instances", "tasks"])?;
+        sample.read(&db, Stage::Running, &["instances"])?;
         drop(gate.0);
         handle.output_within(PATIENCE).await?;
         running.stop().await?;

@@ -2,7 +2,8 @@
 //!
 //! The history lies in the order in which turns were committed, and every row has the time of its transaction. Where
 //! several transactions fell into one millisecond, the largest are cut until there are as many as there were. Claims
-//! leave no trace: each is put into the transaction after its start.
+//! leave no trace: as many as there were are put into the transactions after the first starts, where hosts did not wait yet. All
+//! other instances were claimed in the write that started them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +15,13 @@ use crate::sequence::Tags;
 /// The phases that come before the first turn.
 pub(super) const START: usize = 0;
 pub(super) const CLAIM: usize = 1;
-pub(super) const TURN_1: usize = 2;
+/// A start that is claimed in the same write.
+pub(super) const TAKEN: usize = 2;
+pub(super) const TURN_1: usize = 3;
+
+pub(super) fn is_start(phase: usize) -> bool {
+    phase == START || phase == TAKEN
+}
 
 /// An instance, by its place among those that were started, and which phase of it.
 pub(super) type Step = (usize, usize);
@@ -30,10 +37,10 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Reads it from the file of a run that is over, which took so many commits and gave its instances these tags.
+    /// Reads it from the file of a run that is over, which took so many commits and claims, and gave its instances these tags.
     pub(crate) fn read(
         file: &Path,
-        commits: u64,
+        (commits, claims): (u64, u64),
         mut tags_by_id: BTreeMap<String, Tags>,
     ) -> Result<Self, Error> {
         let db = dauer_sqlite::bare::connect(file).map_err(unusable)?;
@@ -56,14 +63,17 @@ impl Schedule {
             let place = places.get(&row.get::<_, i64>(1)?);
             turns.push((row.get(0)?, *place.ok_or_else(|| unknown("a history without an instance"))?));
         }
-        Ok(Self { ids, tags, batches: batches(&starts, &turns, commits) })
+        Ok(Self { ids, tags, batches: batches(&starts, &turns, (commits, claims)) })
     }
 }
 
 /// The transactions, from starts and turns in the order in which they were written, each with its time.
-fn batches(starts: &[(i64, usize)], turns: &[(i64, usize)], commits: u64) -> Vec<Vec<Step>> {
+fn batches(starts: &[(i64, usize)], turns: &[(i64, usize)], (commits, claims): (u64, u64)) -> Vec<Vec<Step>> {
     let mut phases = vec![TURN_1; starts.len()];
-    let mut steps: Vec<(i64, Step)> = starts.iter().map(|(at, place)| (*at, (*place, START))).collect();
+    let claimed = usize::try_from(claims).unwrap_or(usize::MAX).min(starts.len());
+    let start = |place: usize| if place < claimed { START } else { TAKEN };
+    let mut steps: Vec<(i64, Step)> =
+        starts.iter().map(|(at, place)| (*at, (*place, start(*place)))).collect();
     for (at, place) in turns {
         if let Some(phase) = phases.get_mut(*place) {
             steps.push((*at, (*place, *phase)));
@@ -77,7 +87,7 @@ fn batches(starts: &[(i64, usize)], turns: &[(i64, usize)], commits: u64) -> Vec
         .map(|same| same.iter().map(|step| step.1).collect())
         .collect();
     cut(&mut batches, commits);
-    claim(&mut batches, starts.len());
+    claim(&mut batches, claimed);
     batches
 }
 
@@ -113,11 +123,12 @@ fn cut(batches: &mut Vec<Vec<Step>>, commits: u64) {
     }
 }
 
-/// Adds a claim for each instance: in the transaction after its start, or where its first turn is at the latest.
+/// Adds a claim for each of the first so many instances: in the transaction after its start, or where its first turn is at the
+/// latest.
 fn claim(batches: &mut [Vec<Step>], instances: usize) {
     let (mut started, mut turned) = (vec![None; instances], vec![None; instances]);
     for (number, batch) in batches.iter().enumerate() {
-        for (place, phase) in batch {
+        for (place, phase) in batch.iter().filter(|(place, _)| *place < instances) {
             match *phase {
                 START => started[*place] = Some(number),
                 TURN_1 => turned[*place] = Some(number),
@@ -134,7 +145,7 @@ fn claim(batches: &mut [Vec<Step>], instances: usize) {
     for (number, claims) in claims {
         // Before the turns, behind the starts: one of each may be about the same instance.
         let at =
-            batches[number].iter().position(|(_, phase)| *phase != START).unwrap_or(batches[number].len());
+            batches[number].iter().position(|(_, phase)| !is_start(*phase)).unwrap_or(batches[number].len());
         batches[number].splice(at..at, claims);
     }
 }
@@ -143,31 +154,32 @@ fn claim(batches: &mut [Vec<Step>], instances: usize) {
 mod tests {
     use super::*;
 
-    /// Every phase of every instance, once, each after the one before.
-    fn check(batches: &[Vec<Step>], instances: usize, phases: usize) {
-        let mut next = vec![0; instances];
+    /// Every phase of every instance, once, each after the one before: so many turns.
+    fn check(batches: &[Vec<Step>], (instances, claims): (usize, usize), turns: usize) {
+        let mut next: Vec<usize> =
+            (0..instances).map(|place| if place < claims { START } else { TAKEN }).collect();
         for (place, phase) in batches.iter().flatten() {
             assert_eq!(next[*place], *phase, "{batches:?}");
-            next[*place] += 1;
+            next[*place] = if *phase == CLAIM { TURN_1 } else { phase + 1 };
         }
-        assert!(next.iter().all(|next| *next == phases), "{batches:?}");
+        assert!(next.iter().all(|next| *next == TURN_1 + turns), "{batches:?}");
     }
 
     #[test]
     fn a_transaction_is_what_has_the_same_time() {
         let starts = [(10, 0), (10, 1), (14, 2)];
         let turns = [(13, 1), (13, 0), (15, 0), (16, 2), (17, 1), (17, 2)];
-        let found = batches(&starts, &turns, 6);
+        let found = batches(&starts, &turns, (6, 2));
         let expected: [&[Step]; 6] = [
-            &[(0, 0), (1, 0)],
-            &[(0, 1), (1, 1), (1, 2), (0, 2)],
-            &[(2, 0)],
-            &[(2, 1), (0, 3)],
-            &[(2, 2)],
-            &[(1, 3), (2, 3)],
+            &[(0, START), (1, START)],
+            &[(0, CLAIM), (1, CLAIM), (1, TURN_1), (0, TURN_1)],
+            &[(2, TAKEN)],
+            &[(0, TURN_1 + 1)],
+            &[(2, TURN_1)],
+            &[(1, TURN_1 + 1), (2, TURN_1 + 1)],
         ];
         assert_eq!(found, expected);
-        check(&found, 3, 4);
+        check(&found, (3, 2), 2);
     }
 
     #[test]
@@ -175,16 +187,16 @@ mod tests {
         let starts: Vec<_> = (0..100).map(|place| (1, place)).collect();
         let turns: Vec<_> = (0..300).map(|turn| (if turn < 200 { 2 } else { 3 }, turn % 100)).collect();
         for commits in [3, 4, 10, 57, 400] {
-            let found = batches(&starts, &turns, commits);
+            let found = batches(&starts, &turns, (commits, 60));
             assert_eq!(found.len() as u64, commits);
             assert!(found.iter().all(|batch| !batch.is_empty()));
-            check(&found, 100, 5);
+            check(&found, (100, 60), 3);
             let turns = |batch: &Vec<Step>| batch.iter().filter(|step| step.1 != CLAIM).count();
             let sizes: Vec<usize> = found.iter().map(turns).collect();
             let (most, least) = (sizes.iter().max().unwrap(), sizes.iter().min().unwrap());
             assert!(*most <= 2 * least + 1, "{commits}: {sizes:?}");
         }
         // More transactions than there are steps: those that wrote nothing which can be seen.
-        assert_eq!(batches(&starts[..1], &turns[..1], 9).len(), 2);
+        assert_eq!(batches(&starts[..1], &turns[..1], (9, 9)).len(), 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::schedule::{START, Schedule, Step};
+use super::schedule::{Schedule, Step, is_start};
 use crate::Error;
 
 /// What the index lacks.
@@ -27,7 +27,7 @@ impl IndexOfTags {
         (schedule, created): (&Schedule, &[i64]),
         steps: &[Step],
     ) -> Result<u64, Error> {
-        self.behind.extend(steps.iter().filter(|(_, phase)| *phase == START).map(|(place, _)| *place));
+        self.behind.extend(steps.iter().filter(|(_, phase)| is_start(*phase)).map(|(place, _)| *place));
         if self.behind.len() < self.behind_max {
             return Ok(0);
         }
@@ -52,6 +52,7 @@ impl IndexOfTags {
 
 #[cfg(test)]
 mod tests {
+    use super::super::schedule::{CLAIM, START, TAKEN};
     use super::*;
 
     #[test]
@@ -68,10 +69,11 @@ mod tests {
             Schedule { ids: Vec::new(), tags: (0..count).map(tags).collect(), batches: Vec::new() };
         let created = vec![7; count];
         let mut index = IndexOfTags { behind_max: count, ..IndexOfTags::new(&db).unwrap() };
-        let first: Vec<Step> = (0..count - 1).map(|place| (place, START)).collect();
+        let first: Vec<Step> =
+            (0..count - 1).map(|place| (place, if place < 9 { START } else { TAKEN })).collect();
         assert_eq!(index.catch_up(&db, (&schedule, &created), &first).unwrap(), 0);
         // A step that is no start changes nothing.
-        assert_eq!(index.catch_up(&db, (&schedule, &created), &[(count - 1, START + 1)]).unwrap(), 0);
+        assert_eq!(index.catch_up(&db, (&schedule, &created), &[(count - 1, CLAIM)]).unwrap(), 0);
         let rows = index.catch_up(&db, (&schedule, &created), &[(count - 1, START)]).unwrap();
         assert_eq!(rows, 2 * count as u64 + 1);
         let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();

@@ -22,6 +22,7 @@ pub(crate) struct Tally {
     restarts_before: u32,
     commits: AtomicU64,
     turns: AtomicU64,
+    claims: AtomicU64,
     statements: AtomicU64,
     rows: AtomicU64,
 }
@@ -37,6 +38,7 @@ impl Tally {
             synced: durability == Durability::Full,
             commits: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            claims: AtomicU64::new(0),
             statements: AtomicU64::new(0),
             rows: AtomicU64::new(0),
         }
@@ -46,6 +48,7 @@ impl Tally {
         for (sum, more) in [
             (&self.commits, effort.commits),
             (&self.turns, effort.turns),
+            (&self.claims, effort.claims),
             (&self.statements, effort.statements),
             (&self.rows, effort.rows),
         ] {
@@ -60,6 +63,7 @@ impl Tally {
         Effort {
             commits,
             turns: load(&self.turns),
+            claims: load(&self.claims),
             statements: load(&self.statements),
             rows: load(&self.rows),
             syncs: if self.synced { commits } else { 0 } + RESTART_SYNCS * restarted,

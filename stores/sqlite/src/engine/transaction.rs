@@ -4,9 +4,9 @@ use rusqlite::Connection;
 
 use dauer_store::{Cause, HubName, Kind, Refused, StoreLimits, Timestamp};
 
-use crate::fail::{Outcome, refusal};
+use crate::fail::{Fail, Outcome, refusal};
 use crate::schema::{FORMAT, GENERATION};
-use crate::state::{Group, Scope, Statements, catch_up_tags};
+use crate::state::{Group, Offer, Scope, Statements, catch_up_tags};
 use dauer_store::Clock;
 
 /// What every transaction begins with: the format of the file, and its time.
@@ -110,9 +110,23 @@ impl<'w> Transaction<'w> {
         Scope::of((self.db, &mut self.statements), hub, self.now, (self.limits, self.group))
     }
 
-    /// Whether it has made an instance of that hub ready.
-    pub(crate) fn has_turns(&self, hub: &HubName) -> bool {
-        self.group.ready.iter().any(|(of, kind)| of == hub && *kind != Kind::Activity)
+    /// Offers what it has made ready, and nobody has yet, to the claims that wait.
+    pub(crate) fn serve_offers(&mut self) -> Result<(), Refused> {
+        let mut offers = std::mem::take(&mut self.group.offers);
+        let served = offers.iter_mut().try_for_each(|offer| self.serve_offer(offer));
+        self.group.offers = offers;
+        served
+    }
+
+    fn serve_offer(&mut self, offer: &mut Offer) -> Result<(), Refused> {
+        let hub = offer.hub().clone();
+        if !self.group.ready.iter().any(|(of, kind)| *of == hub && *kind != Kind::Activity) {
+            return Ok(());
+        }
+        match self.scope(&hub).and_then(|mut scope| scope.serve(offer)) {
+            Ok(()) => Ok(()),
+            Err(Fail::Refused(refused) | Fail::Broken(refused)) => Err(refused),
+        }
     }
 
     /// Writes the time, if anything was written at all: a claim that found nothing costs no disk access.

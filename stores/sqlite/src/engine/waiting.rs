@@ -7,21 +7,16 @@ use futures::channel::oneshot;
 use dauer_store::{Cause, ClaimedTurn, HubName, Refused, SessionId, Want};
 
 use super::delivery::Delivery;
-use super::transaction::Transaction;
-use crate::fail::Fail;
-use crate::state::Undelivered;
+use crate::state::{Offer, Undelivered};
 
 /// What it has come to: turns, or a refusal.
 pub(crate) type Awaited = Result<Delivery<ClaimedTurn>, Refused>;
 
 /// One of them.
 pub(crate) struct Waiting {
-    hub: HubName,
-    session: SessionId,
-    want: Want,
+    /// What it asks for; with the transaction while one is under way.
+    offer: Option<Offer>,
     undelivered: Arc<Undelivered>,
-    /// What the transaction under way has brought.
-    brought: Option<Awaited>,
     caller: oneshot::Sender<Awaited>,
 }
 
@@ -34,7 +29,7 @@ impl Waiting {
         undelivered: Arc<Undelivered>,
     ) -> (Self, oneshot::Receiver<Awaited>) {
         let (caller, answer) = oneshot::channel();
-        (Self { hub, session, want, undelivered, brought: None, caller }, answer)
+        (Self { offer: Some(Offer::new(hub, session, want)), undelivered, caller }, answer)
     }
 
     /// Whether nobody waits for it any more.
@@ -42,46 +37,57 @@ impl Waiting {
         self.caller.is_canceled()
     }
 
-    /// Wins what the transaction has made ready, if it has. `Err` means that it must be rolled back.
-    pub(crate) fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Refused> {
-        if self.is_given_up() || !transaction.has_turns(&self.hub) {
-            return Ok(());
-        }
-        let won = transaction
-            .scope(&self.hub)
-            .and_then(|mut scope| scope.claim_new_turns(self.session, &self.want));
-        self.brought = match won {
-            Ok(won) if won.items.is_empty() => None,
-            Ok(won) => Some(Ok(Delivery::new(won, Arc::clone(&self.undelivered)))),
-            Err(Fail::Refused(refused)) => Some(Err(refused)),
-            Err(Fail::Broken(refused)) => return Err(refused),
-        };
-        Ok(())
+    /// What it asks for, for the transaction that begins.
+    pub(crate) fn lend(&mut self) -> Option<Offer> {
+        self.offer.take()
+    }
+
+    /// The same again, after the transaction, with what that has brought.
+    pub(crate) fn give_back(&mut self, offer: Offer) {
+        self.offer = Some(offer);
     }
 
     /// The transaction happened: answers with what it brought, or goes on waiting.
     pub(crate) fn settle(mut self) -> Option<Self> {
-        let Some(mut brought) = self.brought.take() else { return Some(self) };
-        if let Ok(delivery) = &mut brought {
-            delivery.send_off();
+        match self.brought() {
+            Ok(None) => return Some(self),
+            Ok(Some(delivery)) => self.answer(Ok(delivery)),
+            Err(refused) => self.answer(Err(refused)),
         }
-        // A caller who is gone does not need it; what was won comes back by itself.
-        let _ = self.caller.send(brought);
         None
     }
 
     /// It did not happen.
-    pub(crate) fn forget(self) -> Self {
-        Self { brought: None, ..self }
+    pub(crate) fn forget(mut self) -> Self {
+        // What was won was nobody's.
+        let _ = self.offer.as_mut().map(Offer::take_won);
+        self
     }
 
     /// Nobody knows whether it did: what may have been won waits for the next claim, which looks again.
     pub(crate) fn doubt(mut self, refused: &Refused) -> Option<Self> {
-        if let Some(Ok(delivery)) = &mut self.brought {
-            delivery.send_off();
-            self.brought = Some(Err(refused.clone()));
+        match self.brought() {
+            Ok(None) => return Some(self),
+            // Dropped here, after it was sent off.
+            Ok(Some(_)) => self.answer(Err(refused.clone())),
+            Err(refused) => self.answer(Err(refused)),
         }
-        self.settle()
+        None
+    }
+
+    /// What a transaction has brought that is in the file, or may be: from now on it is the caller's, or waits for the next
+    /// claim.
+    fn brought(&mut self) -> Result<Option<Delivery<ClaimedTurn>>, Refused> {
+        let Some(offer) = &mut self.offer else { return Ok(None) };
+        let Some(won) = offer.take_won()? else { return Ok(None) };
+        let mut delivery = Delivery::new(won, Arc::clone(&self.undelivered));
+        delivery.send_off();
+        Ok(Some(delivery))
+    }
+
+    fn answer(self, answer: Awaited) {
+        // A caller who is gone does not need it; what was won comes back by itself.
+        let _ = self.caller.send(answer);
     }
 }
 

@@ -191,14 +191,16 @@ impl Writer {
 
     /// Carries out a group of jobs in one transaction; part by part when one of them breaks.
     pub(super) fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+        self.waiting.retain(|claim| !claim.is_given_up());
         let parts: Vec<Part> =
             (0..jobs.len()).flat_map(|job| (0..jobs[job].parts()).map(move |part| (job, part))).collect();
-        let outcome = self.transact(&mut jobs, &parts, true);
+        self.group.offers = self.waiting.iter_mut().filter_map(Waiting::lend).collect();
+        let outcome = self.transact(&mut jobs, &parts);
         self.settle_waiting(&outcome);
         match outcome {
             Err(Trouble::Broken(_)) if parts.len() > 1 || !self.waiting.is_empty() => {
                 for part in parts {
-                    let outcome = self.transact(&mut jobs, &[part], false);
+                    let outcome = self.transact(&mut jobs, &[part]);
                     self.settle(&mut jobs, &[part], outcome);
                 }
             }
@@ -209,7 +211,11 @@ impl Writer {
 
     /// Tells the claims that waited what the transaction has brought them.
     fn settle_waiting(&mut self, outcome: &Result<(), Trouble>) {
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for (claim, offer) in waiting.iter_mut().zip(self.group.offers.drain(..)) {
+            claim.give_back(offer);
+        }
+        let waiting = waiting.into_iter();
         self.waiting = match outcome {
             Ok(()) => waiting.filter_map(Waiting::settle).collect(),
             Err(Trouble::Unknown(refused)) => waiting.filter_map(|claim| claim.doubt(refused)).collect(),
@@ -247,14 +253,9 @@ impl Writer {
         self.db = connect(&self.path, self.durability).ok();
     }
 
-    /// One transaction of these parts; and of the claims that wait for what they make ready, unless an earlier attempt broke:
-    /// then their hosts are told that something is ready, and ask.
-    fn transact(
-        &mut self,
-        jobs: &mut [Box<dyn Job>],
-        parts: &[Part],
-        with_waiting: bool,
-    ) -> Result<(), Trouble> {
+    /// One transaction of these parts; and of the claims that were offered what they make ready. None are after an earlier
+    /// attempt broke: then their hosts are told that something is ready, and ask.
+    fn transact(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part]) -> Result<(), Trouble> {
         let not_executed = |error: Box<dyn std::error::Error + Send + Sync>| {
             Trouble::NotBegun(Refused::NotExecuted(Cause::new(error)))
         };
@@ -268,10 +269,9 @@ impl Writer {
         let known = (&mut self.group, &mut self.seen);
         let begun = Transaction::begin(db, self.clock.as_ref(), &self.limits, known);
         let mut transaction = begun.map_err(Trouble::NotBegun)?;
-        let waiting = if with_waiting { self.waiting.as_mut_slice() } else { &mut [] };
         let mut run = || {
             parts.iter().try_for_each(|(job, part)| jobs[*job].run(*part, &mut transaction))?;
-            waiting.iter_mut().try_for_each(|claim| claim.run(&mut transaction))
+            transaction.serve_offers()
         };
         if let Err(refused) = run() {
             transaction.rollback();

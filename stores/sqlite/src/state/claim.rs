@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use dauer_store::{ClaimedTurn, Kind, Refused, SessionId, Want};
+use dauer_store::{ClaimedTurn, Kind, Refused, SessionId, Timestamp, Want};
 
 use super::gather::{Take, tags_match};
 use super::inbox::TurnBatch;
@@ -29,6 +29,17 @@ impl<T> Won<T> {
     pub(super) fn nothing(session: i64, want: &Want) -> Self {
         let room = want.count.min(ROOM_MAX);
         Self { session, items: Vec::with_capacity(room), parcels: Vec::with_capacity(room), bytes: 0 }
+    }
+}
+
+impl Won<ClaimedTurn> {
+    /// The turn of an instance that was taken, with its messages.
+    pub(super) fn push(&mut self, instance: &Instance, batch: TurnBatch, now: Timestamp) {
+        let TurnBatch { messages, bytes, more } = batch;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.parcels.push((What::Turn, instance.key, instance.epoch.0));
+        let (fence, record) = (instance.fence(), instance.record.clone());
+        self.items.push(ClaimedTurn { fence, record, messages, more, history: None, now });
     }
 }
 
@@ -60,19 +71,8 @@ impl Scope<'_, '_> {
         Ok(won)
     }
 
-    /// Wins turns that this transaction has made ready. Where it leaves none, nobody need be told that there are some.
-    pub(crate) fn claim_new_turns(&mut self, session: SessionId, want: &Want) -> Outcome<Won<ClaimedTurn>> {
-        let mut won = Won::nothing(self.claimer(session)?, want);
-        self.win_due(want, &mut won)?;
-        if !won.items.is_empty() && !self.group.kept_ready && !self.has_due_turns()? {
-            let name = self.name;
-            self.group.ready.retain(|(hub, kind)| hub != name || *kind == Kind::Activity);
-        }
-        Ok(won)
-    }
-
     /// Wins what is due and nobody's.
-    fn win_due(&mut self, want: &Want, won: &mut Won<ClaimedTurn>) -> Outcome<()> {
+    pub(super) fn win_due(&mut self, want: &Want, won: &mut Won<ClaimedTurn>) -> Outcome<()> {
         self.gather(want, What::Turn, |scope, due| {
             let Some(instance) = readable(scope.fetch_due(due))?.flatten() else { return Ok(Take::Passed) };
             let free = match instance.holder {
@@ -84,7 +84,7 @@ impl Scope<'_, '_> {
     }
 
     /// Whether the turn of any instance is due, whoever may want it.
-    fn has_due_turns(&self) -> Outcome<bool> {
+    pub(super) fn has_due_turns(&self) -> Outcome<bool> {
         let mut find = self.db.prepare_cached(
             "SELECT 1 FROM instances WHERE offered = ?1 AND place IS NOT NULL AND place <= ?2 LIMIT 1",
         )?;
@@ -136,16 +136,7 @@ impl Scope<'_, '_> {
             None => return Ok(Take::Passed),
         };
         self.take_over(won.session, &mut instance)?;
-        won.bytes = won.bytes.saturating_add(batch.bytes);
-        won.parcels.push((What::Turn, instance.key, instance.epoch.0));
-        won.items.push(ClaimedTurn {
-            fence: instance.fence(),
-            record: instance.record.clone(),
-            messages: batch.messages,
-            more: batch.more,
-            history: None,
-            now: self.now,
-        });
+        won.push(&instance, batch, self.now);
         self.put_back(instance);
         Ok(Take::Taken)
     }
@@ -179,6 +170,7 @@ impl Scope<'_, '_> {
             instance.epoch = instance.epoch.next();
         }
         instance.holder = Some(Held { session, grip: Grip::Claimed });
+        self.group.effort.claims += 1;
         self.group.won_again.insert((What::Turn, instance.key));
         if from_dead { self.store_all(instance) } else { self.store_hold(instance) }
     }

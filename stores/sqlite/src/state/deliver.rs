@@ -99,25 +99,30 @@ impl Scope<'_, '_> {
         let record = self.newborn(record, Revision::default());
         let queue = self.queue_key(&record.queue)?;
         let instance = Instance::new(message.to.clone(), record, (queue, Epoch::default()));
-        self.insert_with(instance, message)
+        self.insert_offered(instance, message)
     }
 
-    /// Adds an instance that is not there, and its first message: one row each.
-    pub(super) fn insert_with(&mut self, instance: Box<Instance>, message: Message) -> Outcome<()> {
-        let instance = self.inserted(instance, message)?;
+    /// Adds an instance that is not there, and its first message. Where a claim waits for such, it has it from the beginning.
+    fn insert_offered(&mut self, mut instance: Box<Instance>, mut message: Message) -> Outcome<()> {
+        self.arrive(&mut instance, &mut message)?;
+        let promised = self.promise(&mut instance, &message)?;
+        let first = promised.map(|_| message.clone());
+        self.put_first(&mut instance, message)?;
+        if let (Some(offer), Some(first)) = (promised, first) {
+            self.hand_over(offer, &instance, first);
+        }
         self.put_back(instance);
         Ok(())
     }
 
-    /// The same, for a caller who has more to say of it.
+    /// Adds an instance that is not there and nobody's, and its first message.
     pub(super) fn inserted(
         &mut self,
         mut instance: Box<Instance>,
         mut message: Message,
     ) -> Outcome<Box<Instance>> {
         self.arrive(&mut instance, &mut message)?;
-        self.insert_instance(&mut instance)?;
-        self.put_arrived(&mut instance, message)?;
+        self.put_first(&mut instance, message)?;
         Ok(instance)
     }
 

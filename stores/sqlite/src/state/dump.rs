@@ -100,8 +100,8 @@ impl View<'_> {
         Ok(InstanceDump {
             holder: self.holder_id(instance.holder.map(|held| held.session))?,
             history: self.slice(key, 0, usize::MAX)?.batches,
-            prologue: self.waiting(key, true)?,
-            inbox: self.waiting(key, false)?,
+            prologue: self.waiting(&instance, true)?,
+            inbox: self.waiting(&instance, false)?,
             outbox,
             memory: self.applied(key)?,
             id: instance.id,

@@ -22,6 +22,9 @@ pub(super) const PROLOGUE: i64 = 0;
 pub(super) const PLAIN: i64 = 1;
 pub(super) const DELAYED: i64 = 2;
 
+/// In place of a key: the message lies in the row of its instance. It came before all others of its time.
+pub(super) const IN_ROW: i64 = 0;
+
 /// The messages of one turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnBatch {
@@ -297,35 +300,41 @@ impl View<'_> {
     pub(crate) fn read_start(&self, id: &InstanceId) -> Outcome<Option<Message>> {
         let instance = self.instance(id)?.filter(|instance| instance.record.history_len == 0);
         let Some(instance) = instance else { return Ok(None) };
+        let begins = |message: &Message| match &message.class {
+            // Another one waits for the end of this run.
+            Class::Start(start) | Class::Rewind(start) => start.record.execution == instance.record.execution,
+            Class::Control(_) | Class::Ordinary => false,
+        };
+        if let Some(start) = instance.read_start()?.filter(&begins) {
+            return Ok(Some(start));
+        }
         let mut find = self.db.prepare_cached(
             "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3) ORDER BY kind, position, key",
         )?;
         let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
         while let Some(row) = rows.next()? {
             let message = read_message(&row.get::<_, Vec<u8>>(0)?)?;
-            match &message.class {
-                Class::Start(start) | Class::Rewind(start)
-                    if start.record.execution == instance.record.execution =>
-                {
-                    return Ok(Some(message));
-                }
-                // It waits for the end of this run.
-                _ => {}
+            if begins(&message) {
+                return Ok(Some(message));
             }
         }
         Ok(None)
     }
 
     /// The messages before the inbox, or those in it, in order, as they lie in the file.
-    pub(super) fn waiting(&self, instance: i64, prologue: bool) -> Outcome<Vec<Message>> {
+    pub(super) fn waiting(&self, instance: &Instance, prologue: bool) -> Outcome<Vec<Message>> {
         let mut find = self.db.prepare_cached(
-            "SELECT body FROM inbox WHERE instance = ?1 AND (kind = 0) = ?2 ORDER BY position, key",
+            "SELECT position, body FROM inbox WHERE instance = ?1 AND (kind = 0) = ?2 ORDER BY position, key",
         )?;
-        let mut rows = find.query(params![instance, prologue])?;
+        let mut rows = find.query(params![instance.key, prologue])?;
+        let mut start = if prologue { None } else { instance.read_start()? };
         let mut messages = Vec::new();
         while let Some(row) = rows.next()? {
-            messages.push(read_message(&row.get::<_, Vec<u8>>(0)?)?);
+            let position = Timestamp(row.get(0)?);
+            messages.extend(start.take_if(|start| start.visible_at <= position));
+            messages.push(read_message(&row.get::<_, Vec<u8>>(1)?)?);
         }
+        messages.extend(start);
         Ok(messages)
     }
 }

@@ -62,10 +62,15 @@ pub(super) struct Standing {
     pub(super) stalled: bool,
     pub(super) attempts: u32,
     pub(super) remembered: i64,
+    pub(super) start_in_row: bool,
 }
 
 impl Standing {
-    fn of(record: &Record, (epoch, not_before, remembered): (Epoch, Timestamp, i64)) -> Self {
+    fn of(
+        record: &Record,
+        (epoch, not_before, remembered): (Epoch, Timestamp, i64),
+        start_in_row: bool,
+    ) -> Self {
         Self {
             epoch,
             not_before,
@@ -76,6 +81,7 @@ impl Standing {
             stalled: record.trouble.is_some(),
             attempts: record.attempts,
             remembered,
+            start_in_row,
         }
     }
 }
@@ -101,11 +107,17 @@ pub(super) struct Instance {
     pub(super) queue: i64,
     /// As it lies in the file.
     pub(super) stored: Placement,
+    /// Whether the tail of its history says that it has begun, and its row does not: whoever writes that writes all of it.
+    pub(super) row_is_behind: bool,
     /// Whether what stays for a run, or what people see, is other than in the file.
     pub(super) base_changed: bool,
     pub(super) details_changed: bool,
     /// All that waits, in order, if it is known.
     pub(super) inbox: Option<Vec<Waiting>>,
+    /// Whether the message that it was made by lies in its row. It is in the inbox, as far as that is known.
+    pub(super) start_in_row: bool,
+    /// That message as it lies there, until the inbox is known.
+    pub(super) start: Option<Box<[u8]>>,
     /// Tasks that sessions hold, as far as they are known. Boxed: most instances have one, and the map makes room for eleven.
     pub(super) tasks: BTreeMap<MessageId, Box<HeldTask>>,
     /// Whether there may be rows of tasks: unknown ones, or others than those that sessions hold.
@@ -124,7 +136,7 @@ macro_rules! select_instances {
             "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
                 i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
-                i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events
+                i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events, i.start
              FROM ",
             $table,
             " instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key ",
@@ -147,6 +159,7 @@ impl Instance {
             _ => Grip::Claimed,
         };
         let last = row.get_ref(8)?.as_blob_or_null().unwrap_or_default();
+        let start = row.get_ref(35)?.as_blob_or_null().unwrap_or_default().map(Box::from);
         let (epoch, not_before, remembered) =
             (Epoch(unsigned(row.get(2)?)), Timestamp(row.get(6)?), row.get(7)?);
         let stored = Placement {
@@ -157,7 +170,7 @@ impl Instance {
             queue: row.get(11)?,
             created: record.times.created,
             completed: record.times.completed,
-            standing: Standing::of(&record, (epoch, not_before, remembered)),
+            standing: Standing::of(&record, (epoch, not_before, remembered), start.is_some()),
         };
         let mut instance = Self {
             key: row.get(0)?,
@@ -173,9 +186,12 @@ impl Instance {
             queue: stored.queue,
             record,
             stored,
+            row_is_behind: false,
             base_changed: false,
             details_changed: false,
             inbox: None,
+            start_in_row: start.is_some(),
+            start,
             tasks: BTreeMap::new(),
             has_task_rows: true,
         };
@@ -196,7 +212,7 @@ impl Instance {
             queue,
             created: record.times.created,
             completed: record.times.completed,
-            standing: Standing::of(&record, (epoch, Timestamp::default(), 0)),
+            standing: Standing::of(&record, (epoch, Timestamp::default(), 0), false),
         };
         Box::new(Self {
             key: 0,
@@ -212,9 +228,12 @@ impl Instance {
             queue,
             record,
             stored,
+            row_is_behind: false,
             base_changed: false,
             details_changed: false,
             inbox: Some(Vec::new()),
+            start_in_row: false,
+            start: None,
             tasks: BTreeMap::new(),
             has_task_rows: false,
         })
@@ -229,7 +248,11 @@ impl Instance {
             queue: self.queue,
             created: self.record.times.created,
             completed: self.record.times.completed,
-            standing: Standing::of(&self.record, (self.epoch, self.not_before, self.remembered)),
+            standing: Standing::of(
+                &self.record,
+                (self.epoch, self.not_before, self.remembered),
+                self.start_in_row,
+            ),
         }
     }
 
@@ -308,7 +331,14 @@ impl Scope<'_, '_> {
         // at a fifth of the cost.
         let there =
             self.statements.get(self.view.db, "SELECT 1 FROM instances WHERE hub = ?1 AND id = ?2")?;
-        if there.exists(params![self.view.hub, id.as_str()])? { self.view.instance(id) } else { Ok(None) }
+        if !there.exists(params![self.view.hub, id.as_str()])? {
+            return Ok(None);
+        }
+        let mut instance = self.view.instance(id)?;
+        if let Some(instance) = instance.as_mut().filter(|instance| instance.start_in_row) {
+            self.know_inbox(instance)?;
+        }
+        Ok(instance)
     }
 
     /// The instance of a turn that is due.
@@ -331,7 +361,10 @@ impl Scope<'_, '_> {
 
     /// Holds an instance that is as in the file in memory, for the next operation.
     pub(super) fn put_back(&mut self, instance: Box<Instance>) {
-        debug_assert_eq!(instance.placement(), instance.stored, "an instance that was not written");
+        debug_assert!(
+            instance.row_is_behind || instance.placement() == instance.stored,
+            "an instance that was not written"
+        );
         self.group.hot.put(self.view.hub, instance);
     }
 }

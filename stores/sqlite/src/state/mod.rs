@@ -20,6 +20,7 @@ mod instance;
 mod limits;
 mod load;
 mod next_run;
+mod offer;
 mod purge;
 mod put;
 mod query;
@@ -54,6 +55,7 @@ use crate::wire::{kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
 pub(crate) use hot::Hot;
+pub(crate) use offer::Offer;
 pub(crate) use statements::Statements;
 pub(crate) use tags::catch_up as catch_up_tags;
 pub(crate) use undelivered::{Parcel, Undelivered, What};
@@ -94,6 +96,8 @@ pub(crate) struct Group {
     pub(crate) kept_ready: bool,
     /// How long until the first of it is ready that is not yet.
     pub(crate) due: Vec<(HubName, Kind, Duration)>,
+    /// Claims that wait for what this transaction makes ready.
+    pub(crate) offers: Vec<Offer>,
     /// What this transaction has done.
     pub(crate) effort: Effort,
     /// A time beyond the clock's that this transaction has learnt of.
@@ -125,6 +129,7 @@ impl Group {
             ready: BTreeSet::new(),
             kept_ready: false,
             due: Vec::new(),
+            offers: Vec::new(),
             effort: Effort::default(),
             raised: Timestamp::default(),
             undelivered,

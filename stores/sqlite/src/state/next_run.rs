@@ -63,8 +63,8 @@ impl Scope<'_, '_> {
         if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(is_opening)) {
             return Ok(0);
         }
+        self.forget_inbox(instance)?;
         let openings = self.openings(instance)?;
-        instance.inbox = None;
         // All are before the first when there is none.
         let first = openings.first().map_or((true, i64::MAX, i64::MAX), |first| first.place);
         let before = self.run(

@@ -2,21 +2,95 @@
 
 use rusqlite::params;
 
-use dauer_store::{ExecutionId, Message, MessageId};
+use dauer_store::{ExecutionId, Message, MessageId, Timestamp};
 
 use super::Scope;
-use super::inbox::{DELAYED, PLAIN, PROLOGUE, Waiting, is_remembered};
+use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting, is_remembered};
 use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
-use crate::wire::{class_code, write_message};
+use crate::wire::{class_code, read_message, write_message};
+
+/// Puts a message where it belongs.
+fn enter(inbox: &mut Vec<Waiting>, waiting: Waiting) {
+    let at = inbox.partition_point(|other| other.place() < waiting.place());
+    inbox.insert(at, waiting);
+}
+
+impl Waiting {
+    /// The message that an instance was made by at that time, in the row of that.
+    fn in_row(message: Message, created: Timestamp) -> Self {
+        let kind = if message.visible_at > created { DELAYED } else { PLAIN };
+        Self { key: IN_ROW, kind, position: message.visible_at.0, message }
+    }
+}
+
+impl Instance {
+    /// The message that lies in its row, while the inbox is not known.
+    pub(super) fn read_start(&self) -> Outcome<Option<Message>> {
+        Ok(self.start.as_deref().map(read_message).transpose()?)
+    }
+
+    /// That message, for its row.
+    pub(super) fn write_start(&self) -> Option<Vec<u8>> {
+        let held = self.inbox.iter().flatten().find(|waiting| waiting.key == IN_ROW);
+        let start = held.map(|waiting| write_message(&waiting.message));
+        // Where the inbox is not known it lies there as it was read.
+        start.or_else(|| self.start.as_deref().map(<[u8]>::to_vec))
+    }
+}
 
 impl Scope<'_, '_> {
     /// Reads the inbox into the instance, if it is short.
     pub(super) fn know_inbox(&mut self, instance: &mut Instance) -> Outcome<()> {
         if instance.inbox.is_none() {
-            instance.inbox = self.short_inbox(instance.key, self.group.hot.messages_max())?;
+            let start = instance.read_start()?;
+            let most = self.group.hot.messages_max();
+            instance.inbox = self.short_inbox(instance.key, most)?;
+            instance.start = None;
+            match (start, &mut instance.inbox) {
+                (None, _) => {}
+                (Some(start), Some(inbox)) if inbox.len() < most => {
+                    enter(inbox, Waiting::in_row(start, instance.record.times.created));
+                }
+                (Some(start), _) => self.spill(instance, start)?,
+            }
         }
         Ok(())
+    }
+
+    /// What waits is no longer held in memory, and read from the file when it is needed: all of it is in the inbox there.
+    pub(super) fn forget_inbox(&mut self, instance: &mut Instance) -> Outcome<()> {
+        let inbox = instance.inbox.take().unwrap_or_default();
+        match inbox.into_iter().find(|waiting| waiting.key == IN_ROW) {
+            Some(start) => self.spill(instance, start.message),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves the message that lies in the row of the instance into the inbox. Its key is one that nobody else has, and less than
+    /// all others: it stays before those that came at the same time.
+    fn spill(&mut self, instance: &mut Instance, start: Message) -> Outcome<()> {
+        self.run("UPDATE instances SET start = NULL WHERE key = ?1", [instance.key])?;
+        (instance.start_in_row, instance.stored.standing.start_in_row) = (false, false);
+        instance.inbox = None;
+        let waiting = Waiting::in_row(start, instance.record.times.created);
+        self.insert_row(
+            instance.key,
+            (Some(-instance.key), waiting.kind, waiting.position),
+            &waiting.message,
+        )?;
+        Ok(())
+    }
+
+    /// The message that an instance is made by: in its row, which is not written yet, where it fits into memory too.
+    pub(super) fn put_first(&mut self, instance: &mut Instance, message: Message) -> Outcome<()> {
+        let Some(inbox) = instance.inbox.as_mut().filter(|_| self.group.hot.messages_max() > 0) else {
+            self.insert_instance(instance)?;
+            return self.put_arrived(instance, message);
+        };
+        enter(inbox, Waiting::in_row(message, self.view.now));
+        instance.start_in_row = true;
+        self.insert_instance(instance)
     }
 
     /// Finds again when an instance is ready, after messages went or the hold changed.
@@ -63,11 +137,29 @@ impl Scope<'_, '_> {
         (kind, position): (i64, i64),
         message: Message,
     ) -> Outcome<()> {
+        let key = self.insert_row(instance.key, (None, kind, position), &message)?;
+        if let Some(inbox) = &mut instance.inbox {
+            enter(inbox, Waiting { key, kind, position, message });
+        }
+        if instance.inbox.as_ref().is_some_and(|inbox| inbox.len() > self.group.hot.messages_max()) {
+            self.forget_inbox(instance)?;
+        }
+        Ok(())
+    }
+
+    /// The row of a message, under that key or the next; answers which.
+    fn insert_row(
+        &mut self,
+        instance: i64,
+        (key, kind, position): (Option<i64>, i64, i64),
+        message: &Message,
+    ) -> Outcome<i64> {
         self.run(
-            "INSERT INTO inbox (instance, kind, message, position, visible, class, sender, execution, bytes, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO inbox (key, instance, kind, message, position, visible, class, sender, execution, bytes, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             params![
-                instance.key,
+                key,
+                instance,
                 kind,
                 message.id.0,
                 position,
@@ -76,19 +168,10 @@ impl Scope<'_, '_> {
                 message.origin.sender().map(|sender| sender.as_str()),
                 message.execution.map(|execution| execution.0.to_be_bytes()),
                 super::signed(message.event.len() as u64),
-                write_message(&message),
+                write_message(message),
             ],
         )?;
-        let key = self.db.last_insert_rowid();
-        if let Some(inbox) = &mut instance.inbox {
-            let waiting = Waiting { key, kind, position, message };
-            let at = inbox.partition_point(|other| other.place() < waiting.place());
-            inbox.insert(at, waiting);
-        }
-        if instance.inbox.as_ref().is_some_and(|inbox| inbox.len() > self.group.hot.messages_max()) {
-            instance.inbox = None;
-        }
-        Ok(())
+        Ok(self.db.last_insert_rowid())
     }
 
     /// Adds a message behind all others: for loading, in the order of the dump.
@@ -108,7 +191,12 @@ impl Scope<'_, '_> {
         let Some(inbox) = &mut instance.inbox else { return self.take_unknown(instance.key, id) };
         let Some(at) = inbox.iter().position(|waiting| waiting.message.id == id) else { return Ok(false) };
         let Waiting { key, message, .. } = inbox.remove(at);
-        self.run("DELETE FROM inbox WHERE key = ?1", [key])?;
+        if key == IN_ROW {
+            // The caller stores the instance.
+            instance.start_in_row = false;
+        } else {
+            self.run("DELETE FROM inbox WHERE key = ?1", [key])?;
+        }
         Ok(is_remembered(&message))
     }
 
@@ -120,7 +208,7 @@ impl Scope<'_, '_> {
         let mut rows = take.query(params![instance, id.0])?;
         let mut remembered = false;
         while let Some(row) = rows.next()? {
-            let message = crate::wire::read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?;
+            let message = read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?;
             remembered = is_remembered(&message);
         }
         Ok(remembered)
@@ -133,7 +221,7 @@ impl Scope<'_, '_> {
         }
         let added = super::signed(prologue.len() as u64);
         // What moves is read again when it is needed.
-        instance.inbox = None;
+        self.forget_inbox(instance)?;
         self.run(
             "UPDATE inbox SET position = position + ?2 WHERE instance = ?1 AND kind = 0",
             params![instance.key, added],
@@ -158,7 +246,7 @@ impl Scope<'_, '_> {
         if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(stays)) {
             return Ok(0);
         }
-        instance.inbox = None;
+        self.forget_inbox(instance)?;
         let dropped = self.run(
             "DELETE FROM inbox WHERE instance = ?1 AND kind IN (1, 2) AND execution IS NOT NULL AND execution <> ?2",
             params![instance.key, execution.0.to_be_bytes()],

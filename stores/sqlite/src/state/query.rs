@@ -19,7 +19,7 @@ const PAGE_ROWS: usize = 100;
 type Key = (Timestamp, InstanceId);
 
 /// All conditions but the tags, which are inside the record, and the time and id behind which a page begins. `:mask` has a bit
-/// for every wanted status. Of the wanted times only the end is left: the begin is in where the page begins.
+/// for every wanted status; what may have begun without its row knowing is looked at then. Of the wanted times only the end is left: the begin is in where the page begins.
 macro_rules! conditions {
     ($created:literal, $end:literal) => {
         concat!(
@@ -27,7 +27,7 @@ macro_rules! conditions {
             $created,
             $end,
             " AND (q.kind = :entity) = :entities
-              AND (:mask >> i.status) & 1
+              AND ((:mask >> i.status) & 1 OR i.status = :pending AND h.tail IS NOT NULL)
               AND (:name IS NULL OR q.name = :name)
               AND (:prefix IS NULL OR substr(i.id, 1, length(:prefix)) = :prefix)
               AND (NOT :stalled OR i.stalled)
@@ -185,6 +185,7 @@ impl View<'_> {
             ":entity": kind_code(Kind::Entity),
             ":entities": query.entities,
             ":mask": mask(&query.statuses),
+            ":pending": status_code(Status::Pending),
             ":from": query.created_from.map_or(i64::MIN, |time| time.0),
             ":to": query.created_to.map_or(i64::MAX, |time| time.0),
             ":name": query.name.as_deref(),
@@ -197,7 +198,8 @@ impl View<'_> {
             let instance = Instance::read(row)?;
             let tags = &instance.record.tags;
             let tagged = query.tags.iter().all(|(key, value)| tags.get(key) == Some(value));
-            if tagged && !each(instance)? {
+            let stands = mask(&query.statuses) >> status_code(instance.record.status) & 1 == 1;
+            if tagged && stands && !each(instance)? {
                 return Ok(false);
             }
         }

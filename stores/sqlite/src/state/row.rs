@@ -15,9 +15,9 @@ macro_rules! update_turn {
     ($($more:literal),*) => {
         concat!(
             "UPDATE instances SET revision = ?1, updated = ?2, history_len = ?3, history_bytes = ?4, last = ?5,
-                taken = ?6",
+                taken = ?6, start = ?7",
             $($more,)*
-            " WHERE key = ?7"
+            " WHERE key = ?8"
         )
     };
 }
@@ -25,8 +25,8 @@ macro_rules! update_turn {
 macro_rules! update_standing {
     ($($more:literal),*) => {
         update_turn!(
-            ", epoch = ?8, not_before = ?9, execution = ?10, generation = ?11, status = ?12, hold = ?13, stalled = ?14,
-                attempts = ?15, remembered = ?16"
+            ", epoch = ?9, not_before = ?10, execution = ?11, generation = ?12, status = ?13, hold = ?14, stalled = ?15,
+                attempts = ?16, remembered = ?17"
             $(, $more)*
         )
     };
@@ -35,7 +35,7 @@ macro_rules! update_standing {
 macro_rules! update_hold {
     ($($more:literal),*) => {
         update_standing!(
-            ", grip = ?17, ready_at = ?18, holder = ?19, place = ?20, offered = ?21"
+            ", grip = ?18, ready_at = ?19, holder = ?20, place = ?21, offered = ?22"
             $(, $more)*
         )
     };
@@ -62,28 +62,29 @@ impl Change {
     /// The statement that writes it, and how many values that takes.
     fn update(self) -> (&'static str, usize) {
         match self {
-            Self::Turn => (update_turn!(), 7),
-            Self::Standing => (update_standing!(), 16),
-            Self::Grip => (update_standing!(", grip = ?17, ready_at = ?18"), 18),
-            Self::Hold => (update_hold!(), 21),
-            Self::End => (update_hold!(", completed = ?22"), 22),
-            Self::Run => (update_hold!(", completed = ?22, queue = ?23, created = ?24, base = ?25"), 25),
+            Self::Turn => (update_turn!(), 8),
+            Self::Standing => (update_standing!(), 17),
+            Self::Grip => (update_standing!(", grip = ?18, ready_at = ?19"), 19),
+            Self::Hold => (update_hold!(), 22),
+            Self::End => (update_hold!(", completed = ?23"), 23),
+            Self::Run => (update_hold!(", completed = ?23, queue = ?24, created = ?25, base = ?26"), 26),
         }
     }
 }
 
 impl Scope<'_, '_> {
-    /// Adds an instance that is not there and nobody holds, ready from when it says.
+    /// Adds an instance that is not there, ready from when it says.
     pub(super) fn insert_instance(&mut self, instance: &mut Instance) -> Outcome<()> {
         self.settle(instance)?;
+        let (holder, grip) = held_columns(instance);
         let record = &instance.record;
         let hub = self.view.hub;
         self.run(
             "INSERT INTO instances (hub, id, queue, offered, execution, generation, revision, epoch, status, hold,
-                stalled, attempts, created, updated, completed, history_len, history_bytes, grip, ready_at, not_before,
-                place, remembered, base)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 0, ?18, ?19, ?20, 0,
-                ?21)",
+                stalled, attempts, created, updated, completed, history_len, history_bytes, ready_at, not_before, place,
+                base, holder, grip, start, remembered)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+                ?23, ?24, 0)",
             params![
                 hub,
                 instance.id.as_str(),
@@ -106,6 +107,9 @@ impl Scope<'_, '_> {
                 instance.not_before.0,
                 instance.place.map(|time| time.0),
                 write_base(record),
+                holder,
+                grip,
+                instance.write_start(),
             ],
         )?;
         instance.key = self.db.last_insert_rowid();
@@ -139,6 +143,9 @@ impl Scope<'_, '_> {
 
     /// Writes what claims look at: who holds it, and from when it may be taken.
     pub(super) fn store_hold(&mut self, instance: &mut Instance) -> Outcome<()> {
+        if instance.row_is_behind {
+            return self.store_all(instance);
+        }
         self.settle(instance)?;
         let (holder, grip) = held_columns(instance);
         let (now, stored) = (instance.placement(), instance.stored);
@@ -186,7 +193,10 @@ impl Scope<'_, '_> {
 
     /// Writes which tasks lie in the row of the instance, and how it stands: whatever the tail of its history says, the row is
     /// right then.
-    pub(super) fn store_taken(&mut self, instance: &Instance) -> Outcome<()> {
+    pub(super) fn store_taken(&mut self, instance: &mut Instance) -> Outcome<()> {
+        if instance.row_is_behind {
+            return self.store_all(instance);
+        }
         self.update_row(instance, Change::Turn)
     }
 
@@ -218,7 +228,7 @@ impl Scope<'_, '_> {
             self.write_details_of(instance)?;
         }
         instance.stored = instance.placement();
-        (instance.base_changed, instance.details_changed) = (false, false);
+        (instance.row_is_behind, instance.base_changed, instance.details_changed) = (false, false, false);
         Ok(())
     }
 
@@ -234,6 +244,7 @@ impl Scope<'_, '_> {
             signed(record.history_bytes),
             instance.last.as_ref().map(|last| last.write(record.execution)),
             instance.write_taken(),
+            instance.write_start(),
             instance.key,
             signed(instance.epoch.0),
             instance.not_before.0,

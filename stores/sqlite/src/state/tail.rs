@@ -4,17 +4,20 @@
 //! and which tasks are taken. That is said where the turn is written anyway, in its row of the history, and the row of the
 //! instance stays as it was. It counts while it is the last row, and of a later revision than the row of the instance says:
 //! whatever writes that row, writes all of it.
+//!
+//! The first turn is no exception, where all that it changes beside is that the instance has begun: that it runs, that the
+//! message which it was made by is taken, and that nothing else waits. Its tail says so, and so do those behind it.
 
 use rusqlite::{Row, params};
 
-use dauer_store::{Batch, Epoch, Revision, Timestamp};
+use dauer_store::{Batch, Epoch, Hold, Revision, Status, Timestamp};
 
 use super::commit::Committer;
-use super::instance::Instance;
+use super::instance::{Grip, Held, Instance, Placement, Standing};
 use super::row::Change;
 use super::{Scope, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, Tail, read_tail, write_tail, write_trail};
+use crate::wire::{LastCommit, Tail, hold_code, read_tail, write_tail, write_trail};
 
 /// The last row of the history of the instance `i` as `h`, if it says how the instance stands. One that has ended is written
 /// itself.
@@ -46,7 +49,10 @@ impl Instance {
     pub(super) fn read_tail(&mut self, row: &Row<'_>, tail: &[u8]) -> Outcome<()> {
         let execution = self.record.execution;
         let events = row.get_ref(34)?.as_blob().unwrap_or_default();
-        let Tail { history_bytes, by, taken } = read_tail(tail, (&self.id, execution), events)?;
+        let Tail { history_bytes, by, taken, begun } = read_tail(tail, (&self.id, execution), events)?;
+        if begun {
+            self.begin();
+        }
         let (revision, at) = (Revision(unsigned(row.get(29)?)), Timestamp(row.get(31)?));
         self.last = Some(LastCommit {
             execution,
@@ -63,8 +69,34 @@ impl Instance {
         Ok(())
     }
 
+    /// It runs, and nothing waits: all that a first turn changes, as a rule. The row stays as it was.
+    fn begin(&mut self) {
+        (self.record.status, self.record.hold) = (Status::Running, Hold::Open);
+        (self.start, self.start_in_row, self.ready_at) = (None, false, None);
+        self.holder = self.holder.map(|held| Held { grip: Grip::Idle, ..held });
+        self.row_is_behind = true;
+    }
+
+    /// Whether all that its row does not know, but for what every turn changes, is that it [has begun](Self::begin).
+    fn has_just_begun(&self) -> bool {
+        let stored = self.stored;
+        let begun = Placement {
+            holder: stored.holder.map(|held| Held { grip: Grip::Idle, ..held }),
+            ready_at: None,
+            standing: Standing {
+                status: Status::Running,
+                hold: hold_code(&Hold::Open),
+                start_in_row: false,
+                ..stored.standing
+            },
+            ..stored
+        };
+        let claimed = stored.holder.is_some_and(|held| held.grip == Grip::Claimed);
+        claimed && stored.standing.status == Status::Pending && self.placement() == begun
+    }
+
     /// How its last commit has left it, if the row of that turn can say all of it.
-    fn write_tail(&self, batch: &Batch) -> Option<Vec<u8>> {
+    fn write_tail(&self, batch: &Batch, begun: bool) -> Option<Vec<u8>> {
         let LastCommit { by, taken, execution, epoch, .. } = self.last.as_ref()?;
         let by = by.filter(|by| self.is_held_by(*by))?;
         let record = &self.record;
@@ -75,7 +107,8 @@ impl Instance {
         let tasks: Vec<_> = taken.iter().map(here).collect::<Option<_>>()?;
         let whole =
             tasks.len() == self.taken().count() && (*execution, *epoch) == (record.execution, self.epoch);
-        whole.then(|| write_tail((record.history_bytes, by), tasks.into_iter(), (record.execution, batch)))
+        let turn = (record.history_bytes, by, begun);
+        whole.then(|| write_tail(turn, tasks.into_iter(), (record.execution, batch)))
     }
 }
 
@@ -88,11 +121,16 @@ impl Scope<'_, '_> {
         batch: &Batch,
     ) -> Outcome<()> {
         let change = self.change_of(instance)?;
-        let only_the_turn = change == Change::Turn && !instance.details_changed;
-        let tail = if only_the_turn { instance.write_tail(batch) } else { None };
+        let begun = change != Change::Turn && !instance.base_changed && instance.has_just_begun();
+        let only_the_turn = (change == Change::Turn || begun) && !instance.details_changed;
+        let tail = if only_the_turn { instance.write_tail(batch, begun) } else { None };
         let says_all = tail.is_some();
         self.insert_history(by, instance, HistoryRow { batch, revision: instance.record.revision, tail })?;
-        if says_all { Ok(()) } else { self.write_row(instance, change) }
+        if says_all {
+            instance.row_is_behind = begun;
+            return Ok(());
+        }
+        self.write_row(instance, change)
     }
 
     /// Adds a row to the history of an instance, which has counted it.

@@ -225,7 +225,7 @@ impl Scope<'_, '_> {
         let Some(held) = held else { return self.drop_message(DropReason::NotHeld) };
         self.remove_task_of(&mut instance, fence.task)?;
         if held.is_in_instance() {
-            self.store_taken(&instance)?;
+            self.store_taken(&mut instance)?;
         }
         if held.withdrawn {
             return self.drop_message(DropReason::Withdrawn);

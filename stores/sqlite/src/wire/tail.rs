@@ -22,6 +22,9 @@ pub(crate) struct Tail {
     /// The tasks that it took with the commit, in their order; there are no others in the hands of that session. They wait
     /// since then.
     pub(crate) taken: Vec<Task>,
+    /// It runs since that turn, or one before, which took the message that it was made by; the row of the instance does not
+    /// know.
+    pub(crate) begun: bool,
 }
 
 /// A task of a turn. What it has in common with the turn is left out.
@@ -54,11 +57,13 @@ struct WireTail {
     by: i64,
     #[prost(message, repeated, tag = "3")]
     taken: Vec<WireTailTask>,
+    #[prost(bool, tag = "4")]
+    begun: bool,
 }
 
 /// As it lies in the row of that batch, of a run of an instance.
 pub(crate) fn write_tail<'t>(
-    (history_bytes, by): (u64, i64),
+    (history_bytes, by, begun): (u64, i64, bool),
     taken: impl Iterator<Item = &'t Task>,
     (current, batch): (ExecutionId, &Batch),
 ) -> Vec<u8> {
@@ -79,6 +84,9 @@ pub(crate) fn write_tail<'t>(
                 blob.bytes(7, &task.execution.0.to_be_bytes());
             }
         });
+    }
+    if begun {
+        blob.number(4, 1);
     }
     blob.finish()
 }
@@ -112,7 +120,7 @@ pub(crate) fn read_tail(
         })
     };
     let taken = wire.taken.into_iter().map(task).collect::<Read<_>>()?;
-    Ok(Tail { history_bytes: wire.history_bytes, by: wire.by, taken })
+    Ok(Tail { history_bytes: wire.history_bytes, by: wire.by, taken, begun: wire.begun })
 }
 
 /// How many tasks it has.
@@ -179,15 +187,15 @@ mod tests {
         tasks.push(Task { execution: ExecutionId(8), ..task(3, &[], &[9; 300]) });
         let expected = [4, 2, 3, 0];
         let taken = tasks.iter().zip(expected).map(|(task, event)| wire(task, event)).collect();
-        let written = write_tail((300, 5), tasks.iter(), (OWN, &batch));
-        assert_eq!(written, seal(&WireTail { history_bytes: 300, by: 5, taken }));
+        let written = write_tail((300, 5, true), tasks.iter(), (OWN, &batch));
+        assert_eq!(written, seal(&WireTail { history_bytes: 300, by: 5, taken, begun: true }));
         let read = |events: &[u8]| read_tail(&written, (&tasks[0].instance, OWN), events);
-        let tail = Tail { history_bytes: 300, by: 5, taken: tasks.clone() };
+        let tail = Tail { history_bytes: 300, by: 5, taken: tasks.clone(), begun: true };
         assert_eq!(read(batch.events.stored()).unwrap(), tail);
         // With other events it makes no sense.
         let other = super::tests::batch(&[b"time"]);
         assert!(matches!(read(other.events.stored()), Err(Unreadable::Damaged(_))));
-        assert_eq!(write_tail((0, 0), std::iter::empty(), (OWN, &batch)), [FORMAT]);
+        assert_eq!(write_tail((0, 0, false), std::iter::empty(), (OWN, &batch)), [FORMAT]);
     }
 
     #[test]
@@ -197,7 +205,7 @@ mod tests {
         for (count, number) in [(many.len(), None), (many.len() - 1, Some(1))] {
             let batch = batch(&many[..count]);
             assert_eq!(number_of(&batch, &task.event), number);
-            let written = write_tail((0, 1), [&task].into_iter(), (OWN, &batch));
+            let written = write_tail((0, 1, false), [&task].into_iter(), (OWN, &batch));
             let read = read_tail(&written, (&task.instance, OWN), batch.events.stored()).unwrap();
             assert_eq!(read.taken, std::slice::from_ref(&task));
         }
