@@ -172,7 +172,7 @@ const DAMAGES: &[Damage] = &[
         "a superseded owner committed",
     ),
     ("UPDATE instances SET epoch = 0 WHERE id = 'done'", "I2", "the instance is only at 0"),
-    ("DELETE FROM inbox WHERE instance = @pending", "I3", "its start"),
+    ("UPDATE instances SET start = NULL WHERE id = 'pending'", "I3", "its start"),
     ("DELETE FROM history WHERE instance = @task", "I3", "no commit of this run produced it"),
     ("DELETE FROM inbox WHERE instance = @timer", "I8", "nothing waits to fire it"),
     ("DELETE FROM tasks WHERE instance = @task", "I15", "there is no task to run"),
@@ -229,7 +229,8 @@ fn bytes_that_cannot_be_read_are_never_clean() {
         ("UPDATE history SET events = x'ff' WHERE instance = @done AND first = 0", 1),
         // The first byte is the format: this one seems to be of a newer dauer.
         ("UPDATE history SET trail = x'ff' WHERE instance = @done AND first = 0", 8),
-        ("UPDATE inbox SET body = x'' WHERE instance = @pending", 1),
+        ("UPDATE instances SET start = x'' WHERE id = 'pending'", 1),
+        ("UPDATE inbox SET body = x'' WHERE instance = @paused", 1),
         ("UPDATE tasks SET body = x'00' WHERE instance = @task", 1),
     ] {
         let folder = Folder::new("bytes-damaged");

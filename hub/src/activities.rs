@@ -117,9 +117,10 @@ impl Dispatch {
         self.session.env.spawn(work.boxed());
     }
 
-    /// Whether a task may run as a part of the loop: not for long, because nothing else runs meanwhile.
+    /// Whether a task may run as a part of the loop: not for long, because nothing else runs meanwhile. What other processes run
+    /// has to wait for them in any case.
     fn may_run_here(&mut self) -> bool {
-        if !self.single_threaded {
+        if !self.single_threaded || !self.fuses {
             return false;
         }
         let now = self.session.env.now();

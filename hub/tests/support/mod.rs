@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test that cannot be set up has failed.
 
 mod elsewhere;
+mod env;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,20 +13,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, FutureExt};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use dauer_core::model::{Queues, Record};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::{Answer, Stalled};
-use dauer_core::{HostId, HubName, InstanceId, Timestamp};
+use dauer_core::{HostId, HubName, InstanceId};
 use dauer_hub::{
     ActivityDone, ActivityEnd, ActivityWork, Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork,
     Unfinished,
 };
-use dauer_memory::{Call, Clock, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
+use dauer_memory::{Call, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
 use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
-use dauer_store::{Env, Hint, Manage, Reuse, SessionId, Tags, TaskLease, Want, Work};
+use dauer_store::{Hint, Manage, Reuse, SessionId, Tags, TaskLease, Want, Work};
+
+use env::{TestEnv, VirtualClock};
 
 /// A deadline in virtual time that only a broken test reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,64 +51,6 @@ pub(crate) async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
 /// Whatever is ready, so many of it.
 pub(crate) fn want(count: usize) -> Want {
     Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
-}
-
-/// The time since the test began.
-pub(crate) struct VirtualClock(Instant);
-
-impl Clock for VirtualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000_000).after(self.0.elapsed())
-    }
-}
-
-pub(crate) struct TestEnv {
-    clock: Arc<VirtualClock>,
-    random: AtomicU64,
-    tasks: Mutex<JoinSet<()>>,
-    single_threaded: bool,
-    spawned: AtomicU64,
-}
-
-impl TestEnv {
-    fn new(clock: Arc<VirtualClock>, seed: u64) -> Self {
-        let (random, spawned) = (AtomicU64::new(seed), AtomicU64::new(0));
-        Self { clock, random, tasks: Mutex::default(), single_threaded: false, spawned }
-    }
-
-    /// How much was spawned so far.
-    pub(crate) fn spawned(&self) -> u64 {
-        self.spawned.load(Ordering::Relaxed)
-    }
-
-    /// The host dies: everything it runs stops where it is.
-    pub(crate) fn kill(&self) {
-        self.tasks.lock().unwrap().abort_all();
-    }
-}
-
-impl Env for TestEnv {
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        tokio::time::sleep(at.since(self.now())).boxed()
-    }
-
-    fn spawn(&self, work: BoxFuture<'static, ()>) {
-        self.spawned.fetch_add(1, Ordering::Relaxed);
-        self.tasks.lock().unwrap().spawn(work);
-    }
-
-    fn is_single_threaded(&self) -> bool {
-        self.single_threaded
-    }
-
-    fn random(&self) -> u64 {
-        // The golden ratio walks through all values without a visible pattern.
-        self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
-    }
 }
 
 /// Counts calls and gives each kind the faults it was told to.
@@ -367,7 +312,7 @@ impl World {
 
     /// A host that has one thread, and knows it.
     pub(crate) fn host_of_one_thread(&self, executor: Chain) -> Running {
-        self.host_in(|env| TestEnv { single_threaded: true, ..env }, executor, HostOptions::default())
+        self.host_in(TestEnv::of_one_thread, executor, HostOptions::default())
     }
 
     fn host_in(&self, env: fn(TestEnv) -> TestEnv, executor: Chain, options: HostOptions) -> Running {

@@ -207,11 +207,21 @@ impl Full {
     }
 }
 
+/// How often that is tried.
+const RESCUES: usize = 3;
+
 /// Copies what lies on the disk to where it stays, by another process: see the storm of torn logs.
 fn rescue(store: &Path, root: &Path) -> Result<(), Error> {
-    let from = store.parent().unwrap_or(root);
-    let status = std::process::Command::new("cp").arg("-r").arg(from).arg(root.join("rescued")).status()?;
-    if status.success() { Ok(()) } else { Err(Error::System(std::io::Error::other("nothing was rescued"))) }
+    let (from, to) = (store.parent().unwrap_or(root), root.join("rescued"));
+    std::fs::create_dir_all(&to)?;
+    for _ in 0..RESCUES {
+        let status = std::process::Command::new("cp").arg("-r").arg(from.join(".")).arg(&to).status()?;
+        if status.success() {
+            return Ok(());
+        }
+        // A worker that ended meanwhile has taken its log with it: what is left is copied once more.
+    }
+    Err(Error::System(std::io::Error::other("nothing was rescued")))
 }
 
 fn millis(duration: Duration) -> u64 {
