@@ -1,8 +1,8 @@
-//! The claim that waits in the store: what becomes ready is this host's in the same write, so that a start costs one disk
-//! access less than when the host is told of it and asks.
+//! Claims that wait in the store: what becomes ready is this host's in the same write, so that a start costs one disk access
+//! less than when the host is told of it and asks.
 //!
-//! It comes beside the claims that [`crate::demand`] asks for, and takes nothing from them: hints, due times and polls find all
-//! that it did not win. Only where turns run in this process: workers elsewhere come and go while it waits.
+//! They come beside the claims that [`crate::demand`] asks for, and take nothing from them: hints, due times and polls find all
+//! that they did not win. Only where turns run in this process: workers elsewhere come and go while they wait.
 
 use std::sync::Arc;
 
