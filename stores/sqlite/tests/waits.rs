@@ -136,7 +136,7 @@ fn a_new_instance_is_offered_to_whoever_wants_such() {
         for wait in &mut waits {
             assert!(wait.now_or_never().is_none());
         }
-        let mut later = start("later");
+        let mut later = other_start("later", "Other");
         later.start.visible_at =
             later.start.visible_at.max(hub_time(&*hub).await).after(Duration::from_secs(9));
         let all = vec![
@@ -181,15 +181,22 @@ fn another_hub_and_a_session_whose_time_is_over_are_offered_nothing() {
         let (hub, elsewhere) = (store.hub(HubName::default()), store.hub(HubName::new("elsewhere").unwrap()));
         let (session, stranger) =
             (hub.attach(host(1, LEASE)).await.unwrap(), elsewhere.attach(host(2, LEASE)).await.unwrap());
-        let (mut late, mut strange) = (session.await_turns(want(9)), stranger.await_turns(want(9)));
-        assert!((&mut late).now_or_never().is_none() && (&mut strange).now_or_never().is_none());
+        let (mut strange, mut late) = (stranger.await_turns(want(9)), session.await_turns(want(9)));
+        assert!((&mut strange).now_or_never().is_none() && (&mut late).now_or_never().is_none());
+        let first = hub.create(vec![start("first")]).await.remove(0);
+        assert!(first.is_ok() && late.await.unwrap().len() == 1);
+        assert_eq!(hub.effort().claims, 0, "the other hub's claim is not in the way");
+        let mut late = session.await_turns(want(9));
+        assert!((&mut late).now_or_never().is_none());
         clock.advance(LEASE * 2);
         hub.create(vec![start("order")]).await.remove(0).unwrap();
         assert!(late.await.is_err(), "it is to renew first");
         assert!((&mut strange).now_or_never().is_none());
         let heir = hub.attach(host(3, LEASE)).await.unwrap();
-        let turn = heir.claim_turns(want(9)).await.unwrap().remove(0);
-        assert_eq!((turn.fence.epoch.0, turn.record.attempts), (1, 0), "nobody had it");
+        let mut turns = heir.claim_turns(want(9)).await.unwrap();
+        turns.retain(|turn| turn.fence.instance.as_str() == "order");
+        assert_eq!(turns.len(), 1);
+        assert_eq!((turns[0].fence.epoch.0, turns[0].record.attempts), (1, 0), "nobody had it");
     });
     store.close();
 }
