@@ -216,6 +216,9 @@ async fn catch_up(
 
 /// The trouble of an instance that a setting says has been tried often enough.
 fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
+    if record.attempts == 0 && record.trouble.is_none() {
+        return None;
+    }
     // Attempts without a trouble on record: the hosts that had it died before they could say anything.
     let died = Trouble {
         kind: TroubleKind::HostDied,

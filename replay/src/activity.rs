@@ -43,14 +43,10 @@ pub struct ActivityCall {
 }
 
 impl ActivityCall {
-    /// Its context, without a request: it is carried out where it was claimed.
+    /// Its context, without a request: it is carried out where it was claimed, until that signal is given.
     #[must_use]
-    pub fn context(self) -> ActivityContext {
-        ActivityContext {
-            call: Arc::new(self),
-            cancellation: Cancellation::new(),
-            payloads: Payloads::default(),
-        }
+    pub fn context(self, cancellation: Cancellation) -> ActivityContext {
+        ActivityContext { call: Arc::new(self), cancellation, payloads: Payloads::default() }
     }
 }
 
@@ -87,7 +83,7 @@ impl ActivityContext {
             attempt,
             tags: request.tags.clone(),
         };
-        Ok(call.context())
+        Ok(call.context(Cancellation::new()))
     }
 
     /// The same call, cancelled by that signal. Without one it never is.

@@ -142,7 +142,7 @@ impl Executor for LocalExecutor {
             attempt: lease.attempts + 1,
             tags: called.tags,
         };
-        self.run_call(call.context(), called.input.as_deref(), &cancellation).await.into()
+        self.run_call(call.context(cancellation.clone()), called.input.as_deref(), &cancellation).await.into()
     }
 }
 

@@ -414,14 +414,16 @@ pub(crate) fn split(
     // Stable: .NET sends unlocks under the id of the completion, in the order they must happen.
     actions.sort_by_key(|action| action.id);
     let mut completion = None;
-    let mut others = Vec::with_capacity(actions.len());
-    for action in actions {
-        match action.orchestrator_action_type {
-            Some(ActionType::CompleteOrchestration(complete)) => {
-                completion.get_or_insert((action.id, complete));
-            }
-            kind => others.push(OrchestratorAction { id: action.id, orchestrator_action_type: kind }),
+    actions.retain_mut(|action| match action.orchestrator_action_type.take_if(is_completion) {
+        Some(ActionType::CompleteOrchestration(complete)) => {
+            completion.get_or_insert((action.id, complete));
+            false
         }
-    }
-    (others, completion)
+        _ => true,
+    });
+    (actions, completion)
+}
+
+fn is_completion(kind: &mut ActionType) -> bool {
+    matches!(kind, ActionType::CompleteOrchestration(_))
 }

@@ -9,9 +9,11 @@ use crate::identity;
 use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
-    Class, Control, DropReason, Encoded, Fate, Message, Origin, Over, Record, Start, Status, TroubleKind,
+    Class, Completion, Control, DropReason, Encoded, Fate, Fence, Message, Origin, Over, Record, Start,
+    Status, TroubleKind,
 };
 use crate::planted::{self, Bug};
+use crate::turn::among::Ids;
 use crate::turn::{Input, NewEvent, Plan, Stalled, Step, early};
 
 /// Decides what a claimed instance's messages are worth.
@@ -22,21 +24,21 @@ use crate::turn::{Input, NewEvent, Plan, Stalled, Step, early};
 /// # Errors
 /// [`Stalled`] when a message cannot be read.
 pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
-    let mut plan = match early::not_yet_due(&input) {
-        Some(start) => early::before_its_time(&input, ledger, start)?,
-        None => in_its_time(&input, ledger)?,
+    let Input { fence, record, messages, mut completions, now } = input;
+    let came = Came { messages: &messages, completions: &completions, now };
+    let mut plan = match early::not_yet_due(&record, came) {
+        Some(start) => early::before_its_time(Gather::new((fence, record), came, ledger), start)?,
+        None => in_its_time(Gather::new((fence, record), came, ledger))?,
     };
     // Those that the turn has used: they have a fate.
-    let mut used: Vec<MessageId> = plan.fates.iter().map(|(id, _)| *id).collect();
-    used.sort_unstable();
-    plan.completions = input.completions;
-    plan.completions.retain(|done| used.binary_search(&done.answer.id).is_ok());
+    let used = Ids::of(plan.fates.iter().map(|(id, _)| *id));
+    completions.retain(|done| used.has(done.answer.id));
+    plan.completions = completions;
     Ok(plan)
 }
 
-fn in_its_time(input: &Input, ledger: &Ledger) -> Result<Plan, Stalled> {
-    let mut gather = Gather::new(input, ledger);
-    for message in &input.messages {
+fn in_its_time(mut gather: Gather<'_>) -> Result<Plan, Stalled> {
+    for message in gather.came.messages {
         if gather.take(message)? == Flow::Stop {
             break;
         }
@@ -65,10 +67,19 @@ pub(super) enum Flow {
     Stop,
 }
 
+/// What has come for the instance, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Came<'a> {
+    pub(super) messages: &'a [Message],
+    pub(super) completions: &'a [Completion],
+    pub(super) now: Timestamp,
+}
+
 pub(super) struct Gather<'a> {
-    input: &'a Input,
+    pub(super) came: Came<'a>,
     ledger: &'a Ledger,
-    record: Record,
+    fence: Fence,
+    pub(super) record: Record,
     pub(super) started: bool,
     suspended: bool,
     /// Whether a suspend or resume has been applied that was not put off.
@@ -86,12 +97,13 @@ pub(super) struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    pub(super) fn new(input: &'a Input, ledger: &'a Ledger) -> Self {
-        let count = input.messages.len() + input.completions.len();
+    fn new((fence, record): (Fence, Record), came: Came<'a>, ledger: &'a Ledger) -> Self {
+        let count = came.messages.len() + came.completions.len();
         Self {
-            input,
+            came,
             ledger,
-            record: input.record.clone(),
+            fence,
+            record,
             started: ledger.started().is_some(),
             suspended: ledger.is_suspended(),
             controlled: ledger.is_controlled(),
@@ -102,7 +114,7 @@ impl<'a> Gather<'a> {
             origins: Vec::with_capacity(count + 1),
             fates: Vec::with_capacity(count),
             refusals: Vec::new(),
-            now: input.now.max(ledger.now()),
+            now: came.now.max(ledger.now()),
             step: Step::Run { fresh: false },
         }
     }
@@ -163,8 +175,7 @@ impl<'a> Gather<'a> {
     /// Results that were never in the inbox come after what was. A suspended run takes none: they stay out of the
     /// checkpoint, and the hub delivers them as messages.
     fn take_completions(&mut self) -> Result<(), Stalled> {
-        let input = self.input;
-        for completion in &input.completions {
+        for completion in self.came.completions {
             match self.step {
                 Step::Replace(_) => self.dropped(&completion.answer, DropReason::OtherExecution),
                 _ if self.suspended && planted::is_on(Bug::SuspendLoses) => {
@@ -268,8 +279,8 @@ impl<'a> Gather<'a> {
         let generation = self.record.generation + 1;
         let revision = self.record.revision;
         self.record = Record { generation, revision, ..start.record.clone() };
-        self.record.times.created = self.input.now;
-        self.now = self.input.now;
+        self.record.times.created = self.came.now;
+        self.now = self.came.now;
         self.started = true;
         self.step = Step::Run { fresh: true };
         self.accept(message)
@@ -281,7 +292,7 @@ impl<'a> Gather<'a> {
             let id = &message.to;
             let text = format!("The instance '{id}' is running already; choose another id for the child.");
             let details = failure::failure("InstanceAlreadyExists", text).non_retriable();
-            let failed = event::sub_orchestration_failed(self.input.now.0, parent.event_id, details);
+            let failed = event::sub_orchestration_failed(self.came.now.0, parent.event_id, details);
             self.refusals.push(Message {
                 id: identity::answer(message.id, self.record.execution),
                 to: parent.instance.clone(),
@@ -290,7 +301,7 @@ impl<'a> Gather<'a> {
                 origin: Origin::Turn {
                     instance: message.to.clone(),
                     execution: self.record.execution,
-                    revision: self.input.fence.revision.next(),
+                    revision: self.fence.revision.next(),
                     ordinal: u32::try_from(self.refusals.len()).ok(),
                 },
                 answers: Some(message.id),
@@ -319,7 +330,7 @@ impl<'a> Gather<'a> {
 
     /// Whether nothing in this turn has answered that before.
     fn closes(&mut self, answers: MessageId) -> bool {
-        let alone = self.input.messages.len() + self.input.completions.len() == 1;
+        let alone = self.came.messages.len() + self.came.completions.len() == 1;
         alone || self.closed.insert(answers)
     }
 
@@ -364,8 +375,8 @@ impl<'a> Gather<'a> {
 
     /// The plan, to which the caller adds the completions.
     pub(super) fn into_plan(self, step: Step) -> Plan {
-        let Self { input, record, events, origins, fates, refusals, now, .. } = self;
-        let (fence, events) = (input.fence.clone(), Arc::new(events));
+        let Self { fence, record, events, origins, fates, refusals, now, .. } = self;
+        let events = Arc::new(events);
         Plan { fence, record, completions: Vec::new(), now, events, origins, fates, refusals, step }
     }
 

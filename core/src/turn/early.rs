@@ -4,38 +4,38 @@ use dauer_proto::{event, time};
 
 use crate::identity;
 use crate::ids::ExecutionId;
-use crate::ledger::Ledger;
-use crate::model::{Class, Control, DropReason, Encoded, Message, Status};
-use crate::turn::begin::{Flow, Gather};
-use crate::turn::{Input, Plan, Stalled, Step};
+use crate::model::{Class, Control, DropReason, Encoded, Message, Record, Status};
+use crate::turn::begin::{Came, Flow, Gather};
+use crate::turn::{Plan, Stalled, Step};
 
 /// The start of an instance that was woken before its scheduled time: no code runs yet.
-pub(super) fn not_yet_due(input: &Input) -> Option<&Message> {
+pub(super) fn not_yet_due<'a>(record: &Record, came: Came<'a>) -> Option<&'a Message> {
     let own = |message: &&Message| match &message.class {
-        Class::Start(start) => start.record.execution == input.record.execution,
+        Class::Start(start) => start.record.execution == record.execution,
         _ => false,
     };
-    let start = input.messages.iter().find(own)?;
-    (input.record.status == Status::Pending && start.visible_at > input.now).then_some(start)
+    let start = came.messages.iter().find(own)?;
+    (record.status == Status::Pending && start.visible_at > came.now).then_some(start)
 }
 
 /// What happens to an instance before its scheduled time: terminate ends it, suspend and resume are put off, another
 /// start is refused or takes its place.
-pub(super) fn before_its_time(input: &Input, ledger: &Ledger, start: &Message) -> Result<Plan, Stalled> {
-    let mut gather = Gather::new(input, ledger);
+pub(super) fn before_its_time(mut gather: Gather<'_>, start: &Message) -> Result<Plan, Stalled> {
     gather.started = true;
+    // Of the run that was to begin: another start may take its place.
+    let (came, execution) = (gather.came, gather.record.execution);
     let mut put_off = Vec::new();
-    for message in input.messages.iter().filter(|message| message.id != start.id) {
+    for message in came.messages.iter().filter(|message| message.id != start.id) {
         match message.class {
             Class::Control(Control::Terminate) => {
-                gather.begin_with(event::orchestrator_started(input.now.0));
+                gather.begin_with(event::orchestrator_started(came.now.0));
                 gather.accept(start)?;
                 gather.accept(message)?;
                 return Ok(gather.into_plan(Step::Unborn));
             }
             Class::Control(_) => {
                 gather.dropped(message, DropReason::PutOff);
-                put_off.push(until(start, input.record.execution, message)?);
+                put_off.push(until(start, execution, message)?);
             }
             // Events wait in the inbox until the run has begun.
             Class::Ordinary => {}

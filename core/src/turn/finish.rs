@@ -17,6 +17,7 @@ use crate::model::{
 };
 use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, check_labels, invalid, split};
+use crate::turn::among::Ids;
 use crate::turn::end::{self, Ending};
 use crate::turn::{Answer, Finished, Plan, Stalled, Step};
 
@@ -246,14 +247,16 @@ fn next_run(effects: Effects<'_>, mut record: Record, prologue: Vec<Message>) ->
     let execution = record.execution;
     let ledger = Ledger::new(effects.plan.fence.instance.clone(), execution);
     let history = History::Replace { execution, batches: Vec::new(), prologue };
-    let (checkpoint, _ended) = checkpoint(effects, record, history);
+    let consumed = consumed(&effects.plan);
+    let (checkpoint, _ended) = checkpoint(effects, record, (consumed, history));
     Ok(Finished { checkpoint, ledger, events: Vec::new() })
 }
 
 /// The checkpoint of a turn that adds to its history.
 pub(crate) fn close(mut effects: Effects<'_>, mut record: Record) -> Result<Finished, Stalled> {
-    let produced = std::mem::take(&mut effects.produced);
-    let batch = Batch::join(&effects.encoded, effects.plan.fates.clone(), produced)?;
+    let consumed = consumed(&effects.plan);
+    let (fates, produced) = (std::mem::take(&mut effects.plan.fates), std::mem::take(&mut effects.produced));
+    let batch = Batch::join(&effects.encoded, fates, produced)?;
     (record.history_len, record.history_bytes) = check_history(&effects, &batch)?;
     let history = if effects.plan.is_fresh() {
         History::Replace { execution: record.execution, batches: vec![batch], prologue: Vec::new() }
@@ -261,7 +264,7 @@ pub(crate) fn close(mut effects: Effects<'_>, mut record: Record) -> Result<Fini
         History::Append(batch)
     };
     let events = std::mem::take(&mut effects.decoded);
-    let (checkpoint, ledger) = checkpoint(effects, record, history);
+    let (checkpoint, ledger) = checkpoint(effects, record, (consumed, history));
     Ok(Finished { checkpoint, ledger, events })
 }
 
@@ -280,14 +283,20 @@ fn check_history(effects: &Effects<'_>, batch: &Batch) -> Result<(u32, u64), Sta
     Ok((events, bytes))
 }
 
-pub(crate) fn checkpoint(effects: Effects<'_>, mut record: Record, history: History) -> (Checkpoint, Ledger) {
+/// The messages that a turn takes out of the inbox: all that have a fate, but the answers that never were in there.
+pub(crate) fn consumed(plan: &Plan) -> Vec<MessageId> {
+    let fused = Ids::of(plan.completions.iter().map(|done| done.answer.id));
+    plan.fates.iter().map(|(id, _)| *id).filter(|id| !fused.has(*id)).collect()
+}
+
+pub(crate) fn checkpoint(
+    effects: Effects<'_>,
+    mut record: Record,
+    (consumed, history): (Vec<MessageId>, History),
+) -> (Checkpoint, Ledger) {
     record.attempts = 0;
     record.trouble = None;
     let Effects { plan, ledger, tasks, timers, messages, .. } = effects;
-    let mut fused: Vec<MessageId> = plan.completions.iter().map(|done| done.answer.id).collect();
-    fused.sort_unstable();
-    let consumed =
-        plan.fates.iter().map(|(id, _)| *id).filter(|id| fused.binary_search(id).is_err()).collect();
     let Plan { fence, completions, .. } = plan;
     let then = Then::Release { delay: Duration::ZERO };
     (

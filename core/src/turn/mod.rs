@@ -11,6 +11,7 @@
 //! timer or a message, all in one [`Checkpoint`].
 
 mod act;
+mod among;
 mod begin;
 mod early;
 mod end;

@@ -21,7 +21,7 @@ use crate::model::{
 };
 use crate::turn::act::{Effects, Outgoing, entity, invalid};
 use crate::turn::end::room_to_end;
-use crate::turn::finish::checkpoint;
+use crate::turn::finish::{checkpoint, consumed};
 use crate::turn::{Finished, NewEvent, Plan, Stalled, Step};
 
 /// Rewinds a failed run from outside, for `Manage::amend`. `ledger` and `past` are those of its history.
@@ -195,6 +195,7 @@ fn close(
     let history =
         History::Replace { execution: record.execution, batches: vec![batch], prologue: vec![wake] };
     let events = std::mem::take(&mut effects.decoded);
-    let (checkpoint, ledger): (Checkpoint, Ledger) = checkpoint(effects, record, history);
+    let consumed = consumed(&effects.plan);
+    let (checkpoint, ledger): (Checkpoint, Ledger) = checkpoint(effects, record, (consumed, history));
     Ok(Finished { checkpoint, ledger, events })
 }
