@@ -21,16 +21,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+#[cfg(feature = "mimalloc")]
+use dauer_heap as _;
 
 use arguments::{Arguments, Verb};
 use error::Failure;
 use output::Common;
-
-/// Checkpoints are made on one thread and freed on another, which the system's allocator is slow at; see
-/// docs/BENCHMARKS.md.
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// What the benchmarks have to know of this program.
 const PROGRAM: dauer_measure::Program = dauer_measure::Program {
