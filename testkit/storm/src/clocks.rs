@@ -31,7 +31,7 @@ const JUMP_LEASES: u64 = 30;
 const AHEAD_PART: u32 = 8;
 
 /// How far the file's time may be from the latest of all clocks, in milliseconds: what passes between two looks.
-const FOLLOWS_MILLIS: u64 = 1_000;
+const FOLLOWS_MILLIS: i64 = 1_000;
 
 /// The longest pause between two moves.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
@@ -126,9 +126,12 @@ impl Clocks {
         own.count("refusals_after_these", lost);
         own.count("ahead_ms", moving.top.unsigned_abs());
         // Otherwise the workers did not see the clocks they were given, and nothing was tested.
-        let ahead = stage.snapshot().await?.now.0 - real_millis();
-        own.count("ahead_ms_in_the_file", u64::try_from(ahead).unwrap_or_default());
-        let follows = (ahead - moving.top).unsigned_abs() <= FOLLOWS_MILLIS;
+        // A snapshot takes a while, and its time is from somewhere in it.
+        let before = real_millis();
+        let now = stage.snapshot().await?.now.0;
+        let (least, most) = (now - real_millis(), now - before);
+        own.count("ahead_ms_in_the_file", u64::try_from(most).unwrap_or_default());
+        let follows = least - FOLLOWS_MILLIS <= moving.top && moving.top <= most + FOLLOWS_MILLIS;
         own.demand(follows, "the file's time did not follow the clocks");
         own.demand(stolen == 0, "a lease was stolen from the living");
         stage.close(stuck, own).await
