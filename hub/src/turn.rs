@@ -216,19 +216,20 @@ async fn catch_up(
 
 /// The trouble of an instance that a setting says has been tried often enough.
 fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
-    if record.attempts == 0 && record.trouble.is_none() {
+    let kind = record.trouble.as_deref().map_or(TroubleKind::HostDied, |trouble| trouble.kind);
+    let max = session.options.trouble.attempts_max(kind)?;
+    if record.attempts < max {
         return None;
     }
     // Attempts without a trouble on record: the hosts that had it died before they could say anything.
     let died = Trouble {
-        kind: TroubleKind::HostDied,
+        kind,
         reason: "every host that ran this turn died with it".into(),
         since: record.times.updated,
         attempts: 0,
     };
     let trouble = record.trouble.as_deref().unwrap_or(&died);
-    let max = session.options.trouble.attempts_max(trouble.kind)?;
-    (record.attempts >= max).then(|| Trouble { attempts: record.attempts, ..trouble.clone() })
+    Some(Trouble { attempts: record.attempts, ..trouble.clone() })
 }
 
 fn kind_name(kind: TroubleKind) -> &'static str {

@@ -163,7 +163,10 @@ impl LocalExecutor {
         cancellation: &Cancellation,
     ) -> ActivityDone {
         match ActivityContext::new(request, attempt) {
-            Ok(context) => self.run_call(context, request.input.as_deref(), cancellation).await,
+            Ok(context) => {
+                let context = context.cancelled_by(cancellation.clone());
+                self.run_call(context, request.input.as_deref(), cancellation).await
+            }
             Err(error) => ActivityDone::Failed(failure::failure("Undecodable", error.to_string())),
         }
     }
@@ -190,7 +193,7 @@ impl LocalExecutor {
     ) -> Result<Ran, TaskFailureDetails> {
         let program = self.registry.find_activity(context.name());
         let program = program.map_err(|error| failure::failure("UnknownActivity", error.to_string()))?;
-        let context = context.cancelled_by(cancellation.clone()).payloads(self.registry.payloads().clone());
+        let context = context.payloads(self.registry.payloads().clone());
         let run = async { program.begin(context, input).await };
         match AssertUnwindSafe(run).catch_unwind().await {
             Ok(Err(ActivityError::Failed(error))) if gives_up(&error, cancellation) => Ok(Ran::GivenUp),

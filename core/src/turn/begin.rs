@@ -26,9 +26,11 @@ use crate::turn::{Input, NewEvent, Plan, Stalled, Step, early};
 pub fn begin(input: Input, ledger: &Ledger) -> Result<Plan, Stalled> {
     let Input { fence, record, messages, mut completions, now } = input;
     let came = Came { messages: &messages, completions: &completions, now };
-    let mut plan = match early::not_yet_due(&record, came) {
-        Some(start) => early::before_its_time(Gather::new((fence, record), came, ledger), start)?,
-        None => in_its_time(Gather::new((fence, record), came, ledger))?,
+    let not_yet_due = early::not_yet_due(&record, came);
+    let gather = Gather::new((fence, record), came, ledger);
+    let mut plan = match not_yet_due {
+        Some(start) => early::before_its_time(gather, start)?,
+        None => in_its_time(gather)?,
     };
     // Those that the turn has used: they have a fate.
     let used = Ids::of(plan.fates.iter().map(|(id, _)| *id));

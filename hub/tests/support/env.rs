@@ -54,6 +54,7 @@ impl Env for TestEnv {
         self.clock.now()
     }
 
+    /// In virtual time, which all of these tests run in: nobody waits for it.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
         tokio::time::sleep(at.since(self.now())).boxed()
     }

@@ -221,7 +221,12 @@ fn rescue(store: &Path, root: &Path) -> Result<(), Error> {
         }
         // A worker that ended meanwhile has taken its log with it: what is left is copied once more.
     }
-    Err(Error::System(std::io::Error::other("nothing was rescued")))
+    let what = format!(
+        "{} could not be copied to {}; see what cp says, and make room there",
+        from.display(),
+        to.display()
+    );
+    Err(Error::System(std::io::Error::other(what)))
 }
 
 fn millis(duration: Duration) -> u64 {
