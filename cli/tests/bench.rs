@@ -86,7 +86,12 @@ fn a_sequence_is_measured_beside_its_limit() {
     assert!(number(&figures, "fsync_ms") > 0.0);
     if cfg!(target_os = "linux") {
         assert!(number(&figures, "peak_rss_bytes") > 1e6, "{figures}");
+        let cores = number(&figures, "cores");
+        for name in ["cores_free", "limit_cores_free"] {
+            assert!((0.0..=cores).contains(&number(&figures, name)), "{name}: {figures}");
+        }
     }
+    assert_eq!(figures["disturbed"], Value::Array(Vec::new()), "all runs count: {figures}");
     let turns = number(&figures, "commits") * number(&figures, "checkpoints_per_commit");
     assert!((1100.0..=1300.0).contains(&turns), "300 orchestrations of 4 turns: {figures}");
     let runs = figures["runs"].as_array().unwrap();

@@ -61,6 +61,19 @@ pub enum Error {
     /// The bare loop did not do what the store does.
     #[error("the limit is not comparable, it differs by more than {0} % from the store; please report this")]
     NotComparable(u32),
+    /// Others used the cores in too many runs.
+    #[error(
+        "others had a part of the cores in {runs} runs; the last was left {free:.2} of them, and {wanted} are wanted: stop what \
+         else runs on this computer, or leave --idle out"
+    )]
+    NotIdle {
+        /// So many runs did not count.
+        runs: usize,
+        /// So many cores were free in the last of them, where the system tells.
+        free: f64,
+        /// So many must be.
+        wanted: f64,
+    },
     /// The child process did not do its part.
     #[error("the restarted process gave no figures: {0}")]
     Child(String),

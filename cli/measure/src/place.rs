@@ -96,6 +96,15 @@ impl Place {
             let _ = fs::remove_file(entry.path());
         }
     }
+
+    /// Removes the file that the user named, which was not there before: a run that does not count was the last one, and is made
+    /// again. Its store is closed.
+    pub(super) fn clear_given(&self) {
+        if let Kind::Given(file) = &self.kind {
+            // Where it stays, the next run finds instances of the same ids, and says so.
+            let _ = fs::remove_file(file);
+        }
+    }
 }
 
 impl Drop for Place {
@@ -155,6 +164,10 @@ mod tests {
         let place = Place::new(Some(&format!("sqlite:{}", file.display()))).unwrap();
         assert_eq!(place.url(2, true), format!("sqlite:{}", file.display()));
         assert_ne!(place.url(1, false), place.url(2, true));
+        fs::write(&file, "of a run that does not count").unwrap();
+        place.clear_given();
+        assert!(!file.exists());
+        fs::write(&file, "").unwrap();
         drop(place);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "only the file is left");
         fs::remove_dir_all(&folder).unwrap();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Writes made to measure one fsync: enough for a median, over in a moment on any disk.
@@ -87,12 +88,54 @@ pub(super) fn sync_ms(folder: &Path) -> std::io::Result<f64> {
     Ok(super::statistics::median(&mut times))
 }
 
+/// The cores of the machine, and what was done with them so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cores {
+    number: f64,
+    /// Seconds in which they worked, for whomever.
+    busy: f64,
+    /// Seconds in which there was work, and whoever runs this machine as a guest had the core.
+    stolen: f64,
+}
+
+impl Cores {
+    fn look() -> Option<Self> {
+        let ticks = super::statistics::count(clock_ticks_per_second());
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?, ticks)
+    }
+
+    /// Out of the system's table: a line for all of them, and one for each.
+    fn parse(text: &str, ticks_per_second: f64) -> Option<Self> {
+        let (all, each) = text.split_once('\n')?;
+        let ticks: Vec<u64> =
+            all.strip_prefix("cpu ")?.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
+        let [user, nice, system, _idle, _waits, interrupts, soft, stolen, ..] = ticks[..] else {
+            return None;
+        };
+        let seconds = |ticks: u64| super::statistics::count(ticks) / ticks_per_second;
+        let number = each.lines().take_while(|line| line.starts_with("cpu")).count();
+        Some(Self {
+            number: super::statistics::count(number),
+            busy: seconds(user + nice + system + interrupts + soft),
+            stolen: seconds(stolen),
+        })
+    }
+
+    /// How many of them others left to a process that spent so much since `before`: of two cores, two when nobody else did
+    /// anything.
+    fn free_since(&self, before: &Self, seconds: f64, own: f64) -> f64 {
+        let others = (self.busy - before.busy - own).max(0.0) + (self.stolen - before.stolen);
+        (self.number - super::statistics::ratio(others, seconds)).max(0.0)
+    }
+}
+
 /// What this process has spent between two moments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meter {
     began: Instant,
     processor: Duration,
     written: Option<u64>,
+    cores: Option<Cores>,
 }
 
 /// What was spent.
@@ -101,18 +144,23 @@ pub(super) struct Spent {
     pub(super) seconds: f64,
     pub(super) processor_seconds: f64,
     pub(super) written_bytes: Option<u64>,
+    /// How many cores the rest of the machine left to it, counted in ticks of a hundredth of a second.
+    pub(super) cores_free: Option<f64>,
 }
 
 impl Meter {
     pub(super) fn start() -> Self {
-        Self { began: Instant::now(), processor: processor_time(), written: written_bytes() }
+        let (cores, written) = (Cores::look(), written_bytes());
+        Self { began: Instant::now(), processor: processor_time(), written, cores }
     }
 
     pub(super) fn stop(self) -> Spent {
         let seconds = self.began.elapsed().as_secs_f64();
         let written = written_bytes().zip(self.written).map(|(now, before)| now.saturating_sub(before));
-        let processor = processor_time().saturating_sub(self.processor);
-        Spent { seconds, processor_seconds: processor.as_secs_f64(), written_bytes: written }
+        let processor_seconds = processor_time().saturating_sub(self.processor).as_secs_f64();
+        let cores = Cores::look().zip(self.cores);
+        let cores_free = cores.map(|(now, before)| now.free_since(&before, seconds, processor_seconds));
+        Spent { seconds, processor_seconds, written_bytes: written, cores_free }
     }
 }
 
@@ -130,6 +178,31 @@ mod tests {
     }
 
     #[test]
+    fn cores_are_free_when_nobody_else_works_and_nobody_takes_them() {
+        let stat = |user, system, stolen| {
+            format!("cpu  {user} 0 {system} 900 70 4 6 {stolen} 50 0\ncpu0 1 2\ncpu1 1 2\nintr 5 6\n")
+        };
+        let parse = |text: &str| Cores::parse(text, 100.0);
+        let before = parse(&stat(100, 200, 30)).unwrap();
+        assert_eq!(before, Cores { number: 2.0, busy: 3.1, stolen: 0.3 });
+        let free = |user, system, stolen, own| {
+            let free = parse(&stat(user, system, stolen)).unwrap().free_since(&before, 2.0, own);
+            super::super::statistics::rounded(free, 3)
+        };
+        // Two seconds; all that was done was done by this process.
+        assert_eq!(free(300, 250, 30, 2.5), 2.0);
+        // Half a second of that was somebody else's, and then the host of the machine had a core for another.
+        assert_eq!(free(300, 250, 30, 2.0), 1.75);
+        assert_eq!(free(300, 250, 80, 2.0), 1.5);
+        // The system counts in ticks, this process in nanoseconds; nobody gives a core back.
+        assert_eq!(free(300, 250, 30, 2.504), 2.0);
+        assert_eq!(free(900, 250, 900, 0.0), 0.0);
+        for text in ["", "cpu  1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3 4 5 6 7 8"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn the_meter_sees_what_is_written() {
         let folder = std::env::temp_dir().join(format!("dauer-meter-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
@@ -141,6 +214,9 @@ mod tests {
         if cfg!(target_os = "linux") {
             assert!(spent.written_bytes.unwrap() >= (SYNCS * SYNC_BYTES) as u64, "{spent:?}");
             assert!(peak_bytes().unwrap() >= 1024 * 1024 && resident_bytes().unwrap() >= 1024 * 1024);
+            let cores = Cores::look().unwrap();
+            assert!(cores.number >= 1.0 && cores.busy > 0.0, "{cores:?}");
+            assert!((0.0..=cores.number).contains(&spent.cores_free.unwrap()), "{spent:?} {cores:?}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `dauer bench sequence`: many orchestrations, each with a few activities one after the other.
 
+mod figures;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,10 +14,11 @@ use serde::Serialize;
 use super::limit::{self, Comparison, DIFFERENCE_MAX, Effort, Sample, Schedule};
 use super::place::Place;
 use super::process::{self, Meter, Spent};
-use super::report::{self, Lines, Setting};
+use super::report::{self, Setting};
 use super::statistics::{count, median_index, percentile, ratio, rounded};
 use super::workload::{self, Running, SEQUENCE, Sequence, Value};
 use super::{Common, Error, Program};
+use figures::{CORES_FREE_MIN, Disturbed, Figures, Run, lines};
 
 /// What to measure.
 #[derive(clap::Args, Clone)]
@@ -44,6 +47,9 @@ pub(crate) struct Arguments {
     /// there stays there.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "store")]
     pub(super) server: Option<String>,
+    /// Only runs on two idle cores count: one in which others had a part of them is made again.
+    #[arg(long, conflicts_with = "server")]
+    idle: bool,
     /// What all ids begin with: a server may have others of an earlier run.
     #[arg(skip)]
     prefix: String,
@@ -60,6 +66,9 @@ enum Ids {
 /// How often the bare loop does the same: each pass takes a quarter of a second, in which the machine may be a third faster or
 /// slower than in the next one. The median counts.
 const LIMIT_PASSES: usize = 3;
+
+/// So many runs may not count with `--idle`: a few minutes, in which a machine that is idle at times has been idle.
+const DISTURBED_MAX: usize = 60;
 
 /// So many customers: some share a tag, and most do not.
 const CUSTOMERS: u64 = 100;
@@ -132,62 +141,12 @@ impl Arguments {
     }
 }
 
-/// One run.
-#[derive(Debug, Clone, Serialize)]
-struct Run {
-    orchestrations_per_second: f64,
-    turns_per_second: f64,
-    p50_ms: f64,
-    p99_ms: f64,
-    seconds: f64,
-    /// `None` where the store does not count.
-    commits: Option<u64>,
-    checkpoints_per_commit: Option<f64>,
-    /// Instances that were not claimed in the write that started them.
-    claims: Option<u64>,
-    cpu_seconds: f64,
-    peak_rss_bytes: Option<u64>,
-    limit_per_second: Option<f64>,
-    limit_cpu_seconds: Option<f64>,
-    limit_ratio: Option<f64>,
-    comparison: Option<Comparison>,
-    /// Things that were compared; `None` where the store is out of reach.
-    audited: Option<u64>,
-}
-
-/// All figures.
-#[derive(Serialize)]
-struct Figures<'f> {
-    bench: &'static str,
-    #[serde(flatten)]
-    setting: &'f Setting,
-    orchestrations: u64,
-    activities: u32,
-    window: u32,
-    /// Turns, and activities, that the worker takes at once.
-    worker_room: usize,
-    payload_bytes: u32,
-    ids: Ids,
-    /// The median run, whose figures follow.
-    median_run: usize,
-    #[serde(flatten)]
-    median: &'f Run,
-    runs: &'f [Run],
-}
-
 pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), Error> {
     let server = arguments.server_url(program);
     let place = Place::new(server.as_deref().or(arguments.common.store.as_deref()))?;
     let setting = Setting::look(&arguments.common, program, &place)?;
     let sample = if place.is_file() { Some(sample(&arguments, &place).await?) } else { None };
-    let mut runs = Vec::new();
-    for number in 0..arguments.runs as usize {
-        let last = number + 1 == arguments.runs as usize;
-        place.clear();
-        report::progress(&arguments.common, &format!("run {} of {}", number + 1, arguments.runs));
-        let arguments = arguments.for_run(number);
-        runs.push(Box::pin(measure(&arguments, program, &place, sample.as_ref(), (number, last))).await?);
-    }
+    let (runs, disturbed) = Box::pin(all_runs(&arguments, program, &place, sample.as_ref())).await?;
     let rates: Vec<f64> = runs.iter().map(|run| run.orchestrations_per_second).collect();
     let median_run = median_index(&rates);
     let figures = Figures {
@@ -202,10 +161,52 @@ pub(super) async fn run(arguments: Arguments, program: &Program) -> Result<(), E
         median_run,
         median: &runs[median_run],
         runs: &runs,
+        disturbed: &disturbed,
     };
     report::show(&arguments.common, &figures, &lines(&figures))?;
     let comparable = runs.iter().filter_map(|run| run.comparison).all(|comparison| comparison.comparable);
     if comparable { Ok(()) } else { Err(Error::NotComparable(DIFFERENCE_MAX)) }
+}
+
+/// As many runs as are wanted; and those that do not count, because others had a part of the cores.
+async fn all_runs(
+    arguments: &Arguments,
+    program: &Program,
+    place: &Place,
+    sample: Option<&Sample>,
+) -> Result<(Vec<Run>, Vec<Disturbed>), Error> {
+    let (mut runs, mut disturbed) = (Vec::new(), Vec::new());
+    let wanted = arguments.runs as usize;
+    while runs.len() < wanted {
+        let number = runs.len();
+        let last = number + 1 == wanted;
+        place.clear();
+        report::progress(&arguments.common, &format!("run {} of {wanted}", number + 1));
+        let of_run = arguments.for_run(number);
+        let run = Box::pin(measure(&of_run, program, place, sample, (number, last))).await?;
+        if !arguments.idle || run.was_idle() {
+            runs.push(run);
+            continue;
+        }
+        if last {
+            place.clear_given();
+        }
+        disturbed.push(Disturbed::from(run));
+        give_up_after(&disturbed)?;
+    }
+    Ok((runs, disturbed))
+}
+
+/// A machine that is never idle is told so, instead of measured without an end.
+fn give_up_after(disturbed: &[Disturbed]) -> Result<(), Error> {
+    match disturbed.last() {
+        Some(last) if disturbed.len() >= DISTURBED_MAX => {
+            let free = |free: Option<f64>| free.unwrap_or_default();
+            let free = free(last.cores_free).min(last.limit_cores_free.unwrap_or(f64::INFINITY));
+            Err(Error::NotIdle { runs: disturbed.len(), free, wanted: CORES_FREE_MIN })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The rows of one such orchestration.
@@ -240,6 +241,7 @@ async fn measure(
         let (spent, effort) = bare(arguments, place, sample, (&file, &run)).await?;
         let rate = ratio(count(arguments.orchestrations), spent.seconds);
         run.limit_per_second = Some(rounded(rate, 0));
+        run.limit_cores_free = spent.cores_free.map(|free| rounded(free, 2));
         run.limit_cpu_seconds = Some(rounded(spent.processor_seconds, 3));
         run.limit_ratio = Some(rounded(ratio(run.orchestrations_per_second, rate), 3));
         run.comparison = Some(Comparison::new(store.store, effort).rounded());
@@ -286,9 +288,12 @@ async fn clocked(arguments: &Arguments, hub: &Hub) -> Result<Run, Error> {
             .then(|| rounded(ratio(count(effort.turns), count(effort.commits)), 1)),
         claims: counted.then_some(effort.claims),
         cpu_seconds: rounded(spent.processor_seconds, 3),
+        // A server has a part of the work, and is another process.
+        cores_free: spent.cores_free.filter(|_| !hub.is_remote()).map(|free| rounded(free, 2)),
         peak_rss_bytes: peak,
         limit_per_second: None,
         limit_cpu_seconds: None,
+        limit_cores_free: None,
         limit_ratio: None,
         comparison: counted.then(|| Comparison::new(each, each)),
         audited: None,
@@ -323,59 +328,25 @@ async fn bare(
     Ok(passes.swap_remove(median_index(&rates)))
 }
 
-fn lines(figures: &Figures<'_>) -> Lines {
-    let (mut lines, run) = (Lines::default(), figures.median);
-    figures.setting.lines(&mut lines);
-    lines.text(format!(
-        "{} orchestrations of {} activities, {} outstanding at once, room for {} in the worker, {} bytes of padding, {:?} ids, 2 tags each; \
-         every output checked, {}; {} runs, the median is run {}",
-        figures.orchestrations,
-        figures.activities,
-        figures.window,
-        figures.worker_room,
-        figures.payload_bytes,
-        figures.ids,
-        if run.audited.is_some() { "every store audited" } else { "the server's store not audited" },
-        figures.runs.len(),
-        figures.median_run + 1,
-    ));
-    let rates: Vec<String> =
-        figures.runs.iter().map(|run| format!("{:.0}", run.orchestrations_per_second)).collect();
-    lines.line(
-        "orchestrations",
-        format!("{:.0} /s", run.orchestrations_per_second),
-        &format!("runs: {}", rates.join(", ")),
-    );
-    lines.line("turns", format!("{:.0} /s", run.turns_per_second), "each is one durable step");
-    lines.line("p50", format!("{:.2} ms", run.p50_ms), "half took less, from the start call to the output");
-    lines.line("p99", format!("{:.2} ms", run.p99_ms), "all but one in a hundred took less");
-    lines.maybe("commits", run.commits.map(|commits| commits.to_string()), "transactions, each made durable");
-    let per_commit = run.checkpoints_per_commit.map(|each| format!("{each:.1}"));
-    lines.maybe("turns per commit", per_commit, "how many turns share one transaction");
-    let whose = if run.audited.is_some() { "client, worker and store" } else { "client and worker" };
-    lines.line("processor", format!("{:.2} s", run.cpu_seconds), &format!("{whose} together"));
-    lines.maybe("peak memory", run.peak_rss_bytes.map(report::megabytes), &format!("resident, {whose}"));
-    let limit = run.limit_per_second.map(|rate| format!("{rate:.0} /s"));
-    let processor = run.limit_cpu_seconds.unwrap_or_default();
-    let what = format!(
-        "the same rows, bytes and fsyncs by a bare loop, same folder, median of {LIMIT_PASSES} passes; {processor:.2} s of processor"
-    );
-    lines.maybe("limit", limit, &what);
-    let part = run.limit_ratio.map(|part| format!("{:.0} %", part * 100.0));
-    lines.maybe(
-        "of the limit",
-        part,
-        "what is left after orchestrations, histories, leases, client and worker",
-    );
-    if let Some(comparison) = run.comparison.filter(|_| run.limit_per_second.is_some()) {
-        comparison.lines(&mut lines);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_is_never_idle_is_told_so() {
+        let disturbed = |limit_cores_free| Disturbed {
+            orchestrations_per_second: 1.0,
+            cores_free: Some(1.5),
+            limit_per_second: None,
+            limit_cores_free,
+        };
+        let mut runs = vec![disturbed(None); DISTURBED_MAX - 1];
+        give_up_after(&[]).unwrap();
+        give_up_after(&runs).unwrap();
+        runs.push(disturbed(Some(0.25)));
+        let error = give_up_after(&runs).unwrap_err().to_string();
+        assert!(error.contains("60 runs") && error.contains("0.25") && error.contains("--idle"), "{error}");
+    }
 
     #[test]
     fn scattered_numbers_are_distinct_and_out_of_order() {
