@@ -165,17 +165,19 @@ pub(crate) enum Verb {
     ///
     /// For each invariant: how many things were checked, and what was wrong. The last line is the verdict; the exit code
     /// is 0 only when it is clean. Audit a store that rests: while hosts are at work, a violation may be no more than the
-    /// time between two reads.
+    /// time between two reads. All task hubs of the store are checked, one after the other, or the one that the URL names.
     #[command(after_long_help = AUDIT_EXAMPLES)]
     Audit {
-        /// The store: `sqlite:FILE`, or just the path of the file. It is never created.
+        /// The store: `sqlite:FILE`, or just the path of the file; `sqlite:FILE?hub=NAME` is one task hub of it. It is never
+        /// created.
         #[arg(value_name = "STORE")]
         store: String,
         /// What clients were told, one JSON object a line; shows whether anything acknowledged is lost.
         ///
         /// The first line is {"dauer_journal":1}, the others are like
         /// {"at":1700000000000,"instance":"order-1","did":"start"}. `did` is start, found, ended, raise, terminate,
-        /// answer or purge; the documentation of the crate dauer-audit says which fields go with each.
+        /// answer or purge; the documentation of the crate dauer-audit says which fields go with each. It is about the
+        /// task hub that the URL names, or the default one.
         #[arg(long, value_name = "FILE")]
         journal: Option<PathBuf>,
         /// Print only the report and errors: no notes, no progress.

@@ -5,7 +5,10 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dauer_audit::{ClientJournal, Evidence, JournalError, Report, Settings, Snapshot, audit, collect};
+use dauer::{HubName, Store};
+use dauer_audit::{
+    ClientJournal, Evidence, JournalError, Report, Settings, Snapshot, audit, collect, verdict_of_all,
+};
 use dauer_hub::with_causes;
 
 use crate::FAILED;
@@ -22,38 +25,73 @@ pub(crate) enum Unusable {
     Nonsense { path: PathBuf, source: JournalError },
 }
 
-/// Audits the default hub of a store. The last line on stdout is the verdict, whatever happens.
+/// Audits a store: the hub that its URL names, or all that are in it. The last line on stdout is the verdict, whatever happens.
 pub(crate) async fn run(store: String, journal: Option<PathBuf>, quiet: bool) -> Result<ExitCode, Failure> {
-    let report = match examine(&url_of(&store), journal.as_deref(), quiet).await {
-        Ok(report) => report,
+    let audited = match examine(&url_of(&store), journal.as_deref(), quiet).await {
+        Ok(audited) => audited,
         Err(error) => {
             writeln!(io::stdout(), "not checked: {}", with_causes(&error))?;
             return Err(error);
         }
     };
-    writeln!(io::stdout(), "{report}")?;
-    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    let (hubs, reports): (Vec<_>, Vec<_>) = audited.into_iter().unzip();
+    for (hub, report) in hubs.iter().zip(&reports) {
+        if reports.len() > 1 {
+            writeln!(io::stdout(), "hub {hub}")?;
+        }
+        writeln!(io::stdout(), "{report}")?;
+    }
+    if reports.len() > 1 {
+        writeln!(io::stdout(), "{}", verdict_of_all(&reports))?;
+    }
+    // A hub with nothing in it is not clean, and takes nothing from the others.
+    let is_fine = |report: &Report| report.violations().next().is_none();
+    let is_clean = reports.iter().all(is_fine) && reports.iter().any(Report::is_clean);
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-async fn examine(url: &str, journal: Option<&Path>, quiet: bool) -> Result<Report, Failure> {
+async fn examine(url: &str, journal: Option<&Path>, quiet: bool) -> Result<Vec<(HubName, Report)>, Failure> {
     let journal = journal.map(read).transpose()?;
     if is_server(url) {
         return Err(Failure::Usage(
             "an audit reads the store itself; give the URL of the store that the server has",
         ));
     }
-    let hub = dauer::open_existing(url)?;
-    let busy = Busy::new("reading the store", !quiet);
-    let snapshot = collect(&**hub.manage()).await;
-    hub.close().await;
-    drop(busy);
-    let snapshot = snapshot?;
-    if !quiet {
-        warn_of_hosts(&snapshot);
+    let store = Store::open_existing(url)?;
+    let audited = Box::pin(audit_hubs(&store, journal.as_ref(), quiet)).await;
+    store.close().await;
+    audited
+}
+
+/// One hub after the other: the whole of it is in memory meanwhile.
+async fn audit_hubs(
+    store: &Store,
+    journal: Option<&ClientJournal>,
+    quiet: bool,
+) -> Result<Vec<(HubName, Report)>, Failure> {
+    // What a journal tells is about one hub.
+    let told = store.named_hub().cloned().unwrap_or_default();
+    let mut hubs = match store.named_hub() {
+        Some(named) => vec![named.clone()],
+        None => store.hubs().await?,
+    };
+    // A store where nothing was ever done has no hub yet; and a journal may speak of one that is not there.
+    if hubs.is_empty() || journal.is_some() && !hubs.contains(&told) {
+        hubs.push(told.clone());
     }
-    let _busy = Busy::new("checking", !quiet);
-    let evidence = Evidence { client: journal.as_ref(), commits: None };
-    Ok(audit(&snapshot, &evidence, &Settings::default()))
+    let mut audited = Vec::new();
+    for hub in hubs {
+        let busy = Busy::new("reading the store", !quiet);
+        let snapshot = collect(&**store.hub(hub.clone()).manage()).await?;
+        drop(busy);
+        if !quiet {
+            warn_of_hosts(&snapshot);
+        }
+        let _busy = Busy::new("checking", !quiet);
+        let evidence = Evidence { client: journal.filter(|_| hub == told), commits: None };
+        audited.push((hub, audit(&snapshot, &evidence, &Settings::default())));
+    }
+    Ok(audited)
 }
 
 fn read(path: &Path) -> Result<ClientJournal, Unusable> {

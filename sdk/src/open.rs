@@ -77,8 +77,8 @@ enum Place {
 pub struct Store {
     kind: Kind,
     runtime: Handle,
-    /// The hub that its URL names.
-    named: HubName,
+    /// The hub that its URL names, if it does.
+    named: Option<HubName>,
 }
 
 #[derive(Clone)]
@@ -116,7 +116,7 @@ pub fn open(url: &str) -> Result<Hub, OpenError> {
     }
     let store = Store::open(url)?;
     let named = store.named.clone();
-    Ok(store.hub(named))
+    Ok(store.hub(named.unwrap_or_default()))
 }
 
 /// As [`open`], for tools that look at what is there: a store that does not exist is not created. `memory:` never exists
@@ -142,7 +142,7 @@ pub fn open_existing(url: &str) -> Result<Hub, OpenError> {
     }
     let store = Store::open_existing(url)?;
     let named = store.named.clone();
-    Ok(store.hub(named))
+    Ok(store.hub(named.unwrap_or_default()))
 }
 
 impl Store {
@@ -153,9 +153,8 @@ impl Store {
     pub fn open(url: &str) -> Result<Self, OpenError> {
         let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         if url == "memory:" {
-            let (kind, named) =
-                (Kind::Memory(MemoryStore::new(Arc::new(SystemClock::new()))), HubName::default());
-            return Ok(Self { kind, runtime, named });
+            let kind = Kind::Memory(MemoryStore::new(Arc::new(SystemClock::new())));
+            return Ok(Self { kind, runtime, named: None });
         }
         #[cfg(feature = "sqlite")]
         if let Some(File { path, options, hub }) = sqlite_file(url)? {
@@ -199,6 +198,47 @@ impl Store {
         Hub { manage, runtime, payloads: Payloads::default(), place }
     }
 
+    /// The hub that its URL names, if it does: `sqlite:FILE?hub=NAME`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// assert_eq!(dauer::Store::open("memory:")?.named_hub(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn named_hub(&self) -> Option<&HubName> {
+        self.named.as_ref()
+    }
+
+    /// The names of the hubs that are in it, in their order.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::{HubName, Orchestration, Store};
+    ///
+    /// const HELLO: Orchestration<String, String> = Orchestration::new("hello");
+    ///
+    /// let store = Store::open("memory:")?;
+    /// let north = HubName::new("north")?;
+    /// store.hub(north.clone()).client().start(HELLO, &"world".to_owned()).await?;
+    /// assert_eq!(store.hubs().await?, [north]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Refused`] when the store cannot be read.
+    pub async fn hubs(&self) -> Result<Vec<HubName>, Refused> {
+        match &self.kind {
+            Kind::Memory(store) => Ok(store.hubs()),
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite(store) => store.hubs().await,
+        }
+    }
+
     /// Deletes a hub and all that is in it, for good. One that is absent is deleted already.
     ///
     /// # Errors
@@ -235,7 +275,7 @@ fn is_server(url: &str) -> bool {
 struct File<'u> {
     path: &'u str,
     options: dauer_sqlite::Options,
-    hub: HubName,
+    hub: Option<HubName>,
 }
 
 #[cfg(feature = "sqlite")]
@@ -244,13 +284,13 @@ fn sqlite_file(url: &str) -> Result<Option<File<'_>>, OpenError> {
 
     let Some(file) = url.strip_prefix("sqlite:") else { return Ok(None) };
     let (path, given) = file.split_once('?').unwrap_or((file, ""));
-    let (mut options, mut hub) = (dauer_sqlite::Options::default(), HubName::default());
+    let (mut options, mut hub) = (dauer_sqlite::Options::default(), None);
     for option in given.split('&').filter(|option| !option.is_empty()) {
         let unknown = || OpenError::UnknownOption { url: url.to_owned(), option: option.to_owned() };
         match option.split_once('=') {
             Some(("durability", "full")) => options.durability = Durability::Full,
             Some(("durability", "normal")) => options.durability = Durability::Normal,
-            Some(("hub", name)) => hub = HubName::new(name).map_err(|_| unknown())?,
+            Some(("hub", name)) => hub = Some(HubName::new(name).map_err(|_| unknown())?),
             _ => return Err(unknown()),
         }
     }

@@ -206,16 +206,32 @@ async fn an_option_that_the_store_does_not_have_is_refused_by_its_name() {
     assert!(matches!(missing, dauer::OpenError::Missing { .. }), "nothing was created: {missing}");
 }
 
+/// An orchestration that no worker has.
+const NOBODYS: dauer::Orchestration<(), ()> = dauer::Orchestration::new("nobodys");
+
+/// The hubs of a store.
+async fn names(store: &dauer::Store) -> Vec<String> {
+    store.hubs().await.unwrap().iter().map(|hub| hub.as_str().to_owned()).collect()
+}
+
 #[tokio::test]
 async fn a_url_names_a_hub_of_its_own() {
     let folder = Folder::new("hubs");
     let count =
         async |url: &str| dauer::open(url).unwrap().client().query().page().await.unwrap().instances.len();
     let demo = dauer::open(&format!("{}?hub=demo&durability=normal", folder.url())).unwrap();
-    demo.client().start(dauer::Orchestration::<(), ()>::new("nobodys"), &()).id("one").await.unwrap();
+    demo.client().start(NOBODYS, &()).id("one").await.unwrap();
     assert_eq!(count(&folder.url()).await, 0, "the default hub is another one");
     assert_eq!(count(&format!("{}?hub=demo", folder.url())).await, 1);
     let store = dauer::Store::open(&folder.url()).unwrap();
+    assert_eq!(store.named_hub(), None);
+    assert_eq!(names(&store).await, ["demo"]);
+    let north = dauer::Store::open(&format!("{}?hub=north", folder.url())).unwrap();
+    assert_eq!(north.named_hub().map(dauer::HubName::as_str), Some("north"));
+    assert_eq!(names(&north).await, ["demo"], "nothing was done to it yet");
+    north.hub(north.named_hub().unwrap().clone()).client().start(NOBODYS, &()).await.unwrap();
+    assert_eq!(names(&store).await, ["demo", "north"]);
     store.delete_hub(&dauer::HubName::new("demo").unwrap()).await.unwrap();
     assert_eq!(count(&format!("{}?hub=demo", folder.url())).await, 0);
+    assert_eq!(names(&store).await, ["north"]);
 }

@@ -80,6 +80,12 @@ impl MemoryStore {
         Arc::new(MemoryHub::new(self.clone(), name))
     }
 
+    /// The names of the hubs that are there, in their order.
+    #[must_use]
+    pub fn hubs(&self) -> Vec<HubName> {
+        self.world().hubs.keys().cloned().collect()
+    }
+
     /// Deletes a hub and all that is in it. An absent one is deleted already.
     ///
     /// # Errors

@@ -119,6 +119,15 @@ impl SqliteStore {
         Arc::new(SqliteHub::new(Shell { shared: Arc::clone(&self.shared), hub: name }))
     }
 
+    /// The names of the hubs that are there, in their order.
+    ///
+    /// # Errors
+    /// [`Refused`] when the file cannot be read.
+    pub async fn hubs(&self) -> Result<Vec<HubName>, Refused> {
+        let shell = Shell { shared: Arc::clone(&self.shared), hub: HubName::default() };
+        shell.read(|view| view.hub_names()).await
+    }
+
     /// Deletes a hub and all that is in it, for good, in short transactions; an absent one is deleted already. When it
     /// is interrupted, call it again.
     ///

@@ -264,6 +264,24 @@ impl fmt::Display for Report {
     }
 }
 
+/// The outcome of several audits, one for each hub of a store, in one line like [`Report::verdict`]. A hub with nothing in it says
+/// nothing about the others; an audit of nothing but such is not clean.
+#[must_use]
+pub fn verdict_of_all(reports: &[Report]) -> String {
+    let hubs = plural(reports.len(), "hub");
+    let instances: usize = reports.iter().map(Report::instances).sum();
+    let (violated, checked): (usize, u64) = (
+        reports.iter().map(|report| report.violations().count()).sum(),
+        reports.iter().map(Report::checked).sum(),
+    );
+    let unclean = reports.iter().filter(|report| report.violations().next().is_some()).count();
+    match (violated, checked) {
+        (0, 0) => format!("not checked: {hubs}, and nothing to compare"),
+        (0, checked) => format!("clean: {hubs}, {}, {checked} checks", plural(instances, "instance")),
+        (total, _) => format!("NOT CLEAN: {} in {unclean} of {hubs}", plural(total, "violation")),
+    }
+}
+
 fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -51,7 +51,7 @@ use dauer_store::{
 use crate::fail::Outcome;
 use crate::life::Lives;
 use crate::options::Memory;
-use crate::wire::{kind_code, kind_of, reason_code};
+use crate::wire::{hub_name, kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
 pub(crate) use hot::Hot;
@@ -207,6 +207,14 @@ impl<'c> View<'c> {
     /// The record of an instance, with the fence that a commit would have to carry.
     pub(crate) fn get(&self, id: &InstanceId) -> Outcome<Option<(Fence, Record)>> {
         Ok(self.instance(id)?.map(|instance| (instance.fence(), instance.record)))
+    }
+
+    /// The names of all hubs of the file, in their order.
+    pub(crate) fn hub_names(&self) -> Outcome<Vec<HubName>> {
+        let mut all = self.db.prepare_cached("SELECT name FROM hubs ORDER BY name")?;
+        let names =
+            all.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+        Ok(names.into_iter().map(hub_name).collect::<Result<_, _>>()?)
     }
 
     /// The queues of a hub, by kind, name and version.

@@ -14,7 +14,7 @@ mod trail;
 
 use std::sync::Arc;
 
-use dauer_store::{ExecutionId, InstanceId, MessageId};
+use dauer_store::{ExecutionId, HubName, InstanceId, MessageId};
 
 pub(crate) use code::{kind_code, kind_of, reason_code, reason_of, status_code, status_of};
 pub(crate) use last::{LastCommit, digest};
@@ -71,6 +71,11 @@ fn unseal<M: prost::Message + Default>(bytes: &[u8]) -> Read<M> {
 /// An id as it was checked when it was made.
 pub(crate) fn instance_id(text: impl Into<Arc<str>>) -> Read<InstanceId> {
     InstanceId::new(text).map_err(|e| Unreadable::Damaged(e.to_string()))
+}
+
+/// The same for the name of a hub.
+pub(crate) fn hub_name(text: String) -> Read<HubName> {
+    HubName::new(text).map_err(|e| Unreadable::Damaged(e.to_string()))
 }
 
 pub(crate) fn number(bytes: &[u8]) -> Read<u128> {
