@@ -274,7 +274,7 @@ pub(super) const TABLE: &[Kind] = &[
         code: "damaged",
         grpc: "DATA_LOSS",
         exit: FAILED,
-        hint: "`dauer audit` says what is wrong; go back to a backup, and please report this",
+        hint: "go back to a backup of the store, and please report this; `dauer audit` says whether anything else is wrong",
         errors: &[
             "cli::Failure::History",
             "core::BlobError::Content",

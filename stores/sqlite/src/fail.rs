@@ -15,7 +15,25 @@ pub(crate) enum Fail {
 
 pub(crate) type Outcome<T> = Result<T, Fail>;
 
+/// Of which instance something cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("of the instance '{id}'")]
+struct OfInstance {
+    id: String,
+    source: Cause,
+}
+
 impl Fail {
+    /// The same, with the instance it is about: whoever is told that something is damaged must know what.
+    pub(crate) fn in_instance(self, id: &str) -> Self {
+        match self {
+            Self::Broken(Refused::Corrupt(source)) => {
+                Self::Broken(Refused::Corrupt(Cause::new(OfInstance { id: id.to_owned(), source })))
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn into_refused(self) -> Refused {
         match self {
             Self::Refused(refused) | Self::Broken(refused) => refused,

@@ -214,6 +214,53 @@ fn a_damaged_instance_harms_no_other() {
 }
 
 #[test]
+fn whoever_finds_damage_is_told_in_which_instance() {
+    use dauer_store::{Cause, Query};
+    use std::error::Error;
+    for (damage, by_query) in [
+        ("UPDATE instances SET base = x'0108ff' WHERE id = 'bad'", true),
+        ("UPDATE instances SET start = x'0108ff' WHERE id = 'bad'", false),
+        ("UPDATE inbox SET body = x'0108ff'", false),
+        ("UPDATE tasks SET body = x'0108ff'", false),
+    ] {
+        let folder = Folder::new();
+        let store = open(&folder);
+        let manage = store.hub(hub());
+        run(async {
+            manage.create(vec![start("bad"), start("good")]).await.remove(0).unwrap();
+            if damage.contains("tasks") {
+                let session = manage.attach(host(1, Duration::from_secs(60))).await.unwrap();
+                let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
+                let mut scheduling = step(&turn);
+                scheduling.tasks = vec![task(&turn, "work")];
+                session.commit_turns(vec![scheduling.into()]).await.remove(0).unwrap();
+            }
+            manage.send(vec![message("bad", "event")]).await.remove(0).unwrap();
+        });
+        assert_eq!(database(&folder).execute(damage, []).unwrap(), 1, "{damage}");
+        let named = |refused: Refused| {
+            let Refused::Corrupt(cause) = &refused else { panic!("{damage}: {refused:?}") };
+            assert_eq!(Cause::to_string(cause), "of the instance 'bad'", "{damage}: {refused:?}");
+            assert!(cause.source().is_some_and(|why| why.to_string().contains("damaged")), "{refused:?}");
+        };
+        named(run(dump(&*manage)).unwrap_err());
+        if by_query {
+            named(run(manage.query(Query::default())).unwrap_err());
+            named(run(manage.get(vec![instance("bad")])).unwrap_err());
+        }
+    }
+}
+
+/// A whole dump.
+async fn dump(manage: &dyn dauer_store::Manage) -> Result<(), Refused> {
+    let mut after = None;
+    while let Some(next) = manage.dump(after.clone()).await?.next {
+        after = Some(next);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_purge_makes_the_file_smaller() {
     let folder = Folder::new();
     let store = open(&folder);

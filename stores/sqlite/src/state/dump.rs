@@ -7,7 +7,7 @@ use dauer_store::{Cause, Dump, DumpItem, InstanceDump, Refused, SessionDump, Ses
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, unsigned};
-use crate::fail::Outcome;
+use crate::fail::{Fail, Outcome};
 use crate::wire::{instance_id, read_message, reason_of};
 
 /// Instances or tasks of one part.
@@ -58,7 +58,8 @@ impl View<'_> {
         for id in &ids {
             if let Some(instance) = self.instance(&instance_id(id.as_str())?)? {
                 let taken: Vec<HeldTask> = instance.taken().cloned().collect();
-                dump.items.push(DumpItem::Instance(Box::new(self.dump_instance(instance)?)));
+                let instance = self.dump_instance(instance).map_err(|fail| fail.in_instance(id))?;
+                dump.items.push(DumpItem::Instance(Box::new(instance)));
                 for task in taken {
                     dump.items.push(DumpItem::Task(Box::new(self.dump_task(task)?)));
                 }
@@ -79,12 +80,19 @@ impl View<'_> {
         let keys: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
         let mut dump = Dump::default();
         for key in &keys {
-            if let Some(task) = self.task_at(*key)? {
+            if let Some(task) = self.task_at(*key).map_err(|fail| self.of_task(fail, *key))? {
                 dump.items.push(DumpItem::Task(Box::new(self.dump_task(task)?)));
             }
         }
         dump.next = keys.last().filter(|_| keys.len() == PART_ITEMS).map(|last| format!("tasks/{last}"));
         Ok(dump)
+    }
+
+    /// A task that cannot be read, with the instance that it is of.
+    fn of_task(&self, fail: Fail, key: i64) -> Fail {
+        let sql = "SELECT i.id FROM tasks AS t JOIN instances AS i ON i.key = t.instance WHERE t.key = ?1";
+        let id = self.db.query_row(sql, [key], |row| row.get::<_, String>(0));
+        id.map_or_else(Fail::from, |id| fail.in_instance(&id))
     }
 
     fn dump_instance(&self, instance: Box<Instance>) -> Outcome<InstanceDump> {

@@ -13,7 +13,7 @@ use super::gather::Due;
 use super::inbox::Waiting;
 use super::task::HeldTask;
 use super::{Scope, View, unsigned};
-use crate::fail::Outcome;
+use crate::fail::{Fail, Outcome};
 use crate::wire::{
     LastCommit, digest, execution, hold_code, instance_id, kind_of, read_base, read_details, status_of,
 };
@@ -151,6 +151,12 @@ const BY_ID: &str = select_instances!("WHERE i.hub = ?1 AND i.id = ?2");
 
 impl Instance {
     pub(super) fn read(row: &Row<'_>) -> Outcome<Self> {
+        let named =
+            |fail: Fail| fail.in_instance(row.get_ref(1).ok().and_then(|id| id.as_str().ok()).unwrap_or("?"));
+        Self::read_row(row).map_err(named)
+    }
+
+    fn read_row(row: &Row<'_>) -> Outcome<Self> {
         let record = read_record(row)?;
         let holder = row.get::<_, Option<i64>>(3)?;
         let grip = match row.get(4)? {
