@@ -328,6 +328,25 @@ fn bytes_that_cannot_be_read_are_never_clean() {
 }
 
 #[test]
+fn what_cannot_be_read_is_named_and_hides_nothing() {
+    let folder = filled("unreadable");
+    damage(&folder, "UPDATE instances SET base = x'00' WHERE id = 'done'");
+    // Something else that is wrong is still found.
+    damage(&folder, "DELETE FROM inbox WHERE instance = @timer");
+    let output = dauer(&["audit", "dauer.db"], &folder);
+    let says = |start: &str| stdout(&output).lines().any(|line| line.starts_with(start));
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(says("I1: done: it, or something of it, cannot be read: "), "{}", stdout(&output));
+    assert!(says("I8: timer"), "{}", stdout(&output));
+    assert!(verdict(&output).starts_with("NOT CLEAN: "), "{}", stdout(&output));
+    // Whoever asks for another one is not disturbed; whoever asks for this is told.
+    let other = dauer(&["get", "task"], &folder);
+    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
+    let this = dauer(&["get", "done"], &folder);
+    assert!(stderr(&this).contains("in the instance 'done'"), "{}", stderr(&this));
+}
+
+#[test]
 fn many_violations_are_counted_and_the_first_are_printed() {
     let folder = filled("many");
     damage(

@@ -11,7 +11,7 @@ use dauer_core::model::{
 };
 use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, SessionId, Timestamp};
 
-use crate::{Changes, Committed, Delivered, Refused, Slice, Work};
+use crate::{Cause, Changes, Committed, Delivered, Refused, Slice, Work};
 
 /// A start, and what it may replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,10 +201,29 @@ pub enum DumpItem {
     Task(Box<TaskDump>),
     /// A session.
     Session(SessionDump),
+    /// An instance, or something that belongs to it, that cannot be read, and why. What else the store holds is dumped all the
+    /// same; this cannot be loaded.
+    Damaged(InstanceId, String),
     /// How many messages were dropped for a reason.
     Dropped(DropReason, u64),
     /// The store's time when the dump began.
     Now(Timestamp),
+}
+
+impl DumpItem {
+    /// Whether it can be loaded into another store. Whoever loads asks before the first item is.
+    ///
+    /// # Errors
+    /// [`Refused::Corrupt`] when it is [damaged](Self::Damaged).
+    pub fn loadable(&self) -> Result<(), Refused> {
+        match self {
+            Self::Damaged(instance, why) => {
+                let reason = format!("the instance '{instance}' cannot be loaded: {why}");
+                Err(Refused::Corrupt(Cause::new(reason)))
+            }
+            Self::Instance(_) | Self::Task(_) | Self::Session(_) | Self::Dropped(..) | Self::Now(_) => Ok(()),
+        }
+    }
 }
 
 /// An instance as it lies in the store.

@@ -15,10 +15,10 @@ pub(crate) enum Fail {
 
 pub(crate) type Outcome<T> = Result<T, Fail>;
 
-/// Of which instance something cannot be read.
+/// In which instance something cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("of the instance '{id}'")]
-struct OfInstance {
+#[error("in the instance '{id}'")]
+struct InInstance {
     id: String,
     source: Cause,
 }
@@ -28,10 +28,20 @@ impl Fail {
     pub(crate) fn in_instance(self, id: &str) -> Self {
         match self {
             Self::Broken(Refused::Corrupt(source)) => {
-                Self::Broken(Refused::Corrupt(Cause::new(OfInstance { id: id.to_owned(), source })))
+                Self::Broken(Refused::Corrupt(Cause::new(InInstance { id: id.to_owned(), source })))
             }
             other => other,
         }
+    }
+
+    /// What is damaged, at the bottom of it; whatever else it is stays as it is.
+    pub(crate) fn damage(self) -> Outcome<String> {
+        let Self::Broken(Refused::Corrupt(cause)) = &self else { return Err(self) };
+        let mut bottom: &dyn std::error::Error = cause;
+        while let Some(source) = bottom.source() {
+            bottom = source;
+        }
+        Ok(bottom.to_string())
     }
 
     pub(crate) fn into_refused(self) -> Refused {

@@ -32,7 +32,7 @@ pub fn audit(snapshot: &Snapshot, evidence: &Evidence<'_>, settings: &Settings) 
     let client = evidence.client;
     let commits = evidence.commits;
     let finding = |invariant| match invariant {
-        Invariant::LinearHistory => linear::check(views),
+        Invariant::LinearHistory => linear::check(views, &snapshot.damaged),
         Invariant::SingleCommitter => committer::check(views, commits),
         Invariant::AtomicTurn => atomic::check(views, settings),
         Invariant::Durability => {
@@ -64,7 +64,7 @@ pub fn audit(snapshot: &Snapshot, evidence: &Evidence<'_>, settings: &Settings) 
         Invariant::NoOrphans => orphans::check(views, settings),
         Invariant::Progress | Invariant::DueTimers | Invariant::Poison => Finding::NotChecked(LIVENESS),
     };
-    let instances = snapshot.instances.len();
+    let instances = snapshot.instances.len() + snapshot.damaged.len();
     Report::new(
         instances,
         Invariant::ALL.into_iter().map(|invariant| (invariant, finding(invariant))).collect(),

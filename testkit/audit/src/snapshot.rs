@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub tasks: BTreeMap<MessageId, TaskDump>,
     /// The sessions.
     pub sessions: BTreeMap<SessionId, SessionDump>,
+    /// Instances that cannot be read, or something that belongs to them, and why.
+    pub damaged: Vec<(InstanceId, String)>,
     /// How many messages were dropped, by reason.
     pub dropped: BTreeMap<DropReason, u64>,
     /// What the dump held more than once; only the first of each is in the maps.
@@ -60,6 +62,7 @@ impl Snapshot {
                 Vacant(place) => _ = place.insert(dump),
                 Occupied(_) => self.repeated.push(Repeated::Session(dump.id)),
             },
+            DumpItem::Damaged(instance, why) => self.damaged.push((instance, why)),
             DumpItem::Dropped(reason, count) => {
                 let sum = self.dropped.entry(reason).or_default();
                 *sum = sum.saturating_add(count);

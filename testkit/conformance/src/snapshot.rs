@@ -16,6 +16,7 @@ fn key(item: &DumpItem) -> (u8, String, Option<MessageId>) {
         DumpItem::Dropped(reason, _) => (2, format!("{reason:?}"), None),
         DumpItem::Session(session) => (3, session.host.to_string(), None),
         DumpItem::Now(_) => (4, String::new(), None),
+        DumpItem::Damaged(instance, _) => (5, instance.to_string(), None),
     }
 }
 

@@ -18,6 +18,7 @@ impl State {
         if !self.pristine {
             return Err(Refused::NotExecuted(Cause::new("the hub is in use; load needs an empty one")));
         }
+        items.iter().try_for_each(DumpItem::loadable)?;
         for item in items {
             match item {
                 DumpItem::Now(now) => self.moment.now = self.moment.now.max(now),
@@ -30,6 +31,8 @@ impl State {
                 }
                 DumpItem::Instance(dump) => self.load_instance(*dump),
                 DumpItem::Task(dump) => self.load_task(*dump),
+                // Refused above.
+                DumpItem::Damaged(..) => {}
             }
         }
         self.join_sessions();

@@ -2,12 +2,14 @@
 
 use rusqlite::params;
 
-use dauer_store::{Cause, Dump, DumpItem, InstanceDump, Refused, SessionDump, SessionId, TaskDump};
+use dauer_store::{
+    Cause, Dump, DumpItem, InstanceDump, InstanceId, Refused, SessionDump, SessionId, TaskDump,
+};
 
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, unsigned};
-use crate::fail::{Fail, Outcome};
+use crate::fail::Outcome;
 use crate::wire::{instance_id, read_message, reason_of};
 
 /// Instances or tasks of one part.
@@ -56,13 +58,10 @@ impl View<'_> {
         let ids: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
         let mut dump = Dump::default();
         for id in &ids {
-            if let Some(instance) = self.instance(&instance_id(id.as_str())?)? {
-                let taken: Vec<HeldTask> = instance.taken().cloned().collect();
-                let instance = self.dump_instance(instance).map_err(|fail| fail.in_instance(id))?;
-                dump.items.push(DumpItem::Instance(Box::new(instance)));
-                for task in taken {
-                    dump.items.push(DumpItem::Task(Box::new(self.dump_task(task)?)));
-                }
+            let id = instance_id(id.as_str())?;
+            match self.dump_one(&id) {
+                Ok(items) => dump.items.extend(items),
+                Err(fail) => dump.items.push(DumpItem::Damaged(id, fail.damage()?)),
             }
         }
         dump.next = Some(match ids.last() {
@@ -80,19 +79,30 @@ impl View<'_> {
         let keys: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
         let mut dump = Dump::default();
         for key in &keys {
-            if let Some(task) = self.task_at(*key).map_err(|fail| self.of_task(fail, *key))? {
-                dump.items.push(DumpItem::Task(Box::new(self.dump_task(task)?)));
-            }
+            dump.items.extend(match self.task_at(*key) {
+                Ok(task) => task.map(|task| self.dump_task(task)).transpose()?,
+                Err(fail) => Some(DumpItem::Damaged(self.instance_of_task(*key)?, fail.damage()?)),
+            });
         }
         dump.next = keys.last().filter(|_| keys.len() == PART_ITEMS).map(|last| format!("tasks/{last}"));
         Ok(dump)
     }
 
-    /// A task that cannot be read, with the instance that it is of.
-    fn of_task(&self, fail: Fail, key: i64) -> Fail {
+    /// An instance, if it is there, and the tasks that lie in its row.
+    fn dump_one(&self, id: &InstanceId) -> Outcome<Vec<DumpItem>> {
+        let Some(instance) = self.instance(id)? else { return Ok(Vec::new()) };
+        let taken: Vec<HeldTask> = instance.taken().cloned().collect();
+        let mut items = vec![DumpItem::Instance(Box::new(self.dump_instance(instance)?))];
+        for task in taken {
+            items.push(self.dump_task(task)?);
+        }
+        Ok(items)
+    }
+
+    /// The instance of a task that cannot be read.
+    fn instance_of_task(&self, key: i64) -> Outcome<InstanceId> {
         let sql = "SELECT i.id FROM tasks AS t JOIN instances AS i ON i.key = t.instance WHERE t.key = ?1";
-        let id = self.db.query_row(sql, [key], |row| row.get::<_, String>(0));
-        id.map_or_else(Fail::from, |id| fail.in_instance(&id))
+        Ok(instance_id(self.db.query_row(sql, [key], |row| row.get::<_, String>(0))?)?)
     }
 
     fn dump_instance(&self, instance: Box<Instance>) -> Outcome<InstanceDump> {
@@ -120,15 +130,15 @@ impl View<'_> {
         })
     }
 
-    fn dump_task(&self, task: HeldTask) -> Outcome<TaskDump> {
-        Ok(TaskDump {
+    fn dump_task(&self, task: HeldTask) -> Outcome<DumpItem> {
+        Ok(DumpItem::Task(Box::new(TaskDump {
             holder: self.holder_id(task.holder)?,
             task: task.task,
             epoch: task.epoch,
             attempts: task.attempts,
             not_before: task.not_before,
             withdrawn: task.withdrawn,
-        })
+        })))
     }
 
     fn holder_id(&self, session: Option<i64>) -> Outcome<Option<SessionId>> {

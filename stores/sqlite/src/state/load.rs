@@ -25,6 +25,7 @@ impl Scope<'_, '_> {
         if !pristine.query_row([self.hub], |row| row.get::<_, bool>(0))? {
             return Err(refused("the hub is in use; load needs an empty one").into());
         }
+        items.iter().try_for_each(DumpItem::loadable)?;
         // First the file's time, by which all else is judged.
         for item in items {
             if let DumpItem::Now(now) = item {
@@ -48,6 +49,8 @@ impl Scope<'_, '_> {
                 }
                 DumpItem::Instance(dump) => self.load_instance(*dump)?,
                 DumpItem::Task(dump) => self.load_task(*dump)?,
+                // Refused above.
+                DumpItem::Damaged(..) => {}
             }
         }
         // Some came before the session that holds them.

@@ -1,11 +1,17 @@
 //! I1: a history is one sequence without gap, fork or duplicate. Here: the batches join up, each holds the events it
-//! says, and the record counts the same. That each batch is one commit's own is part of I2.
+//! says, and the record counts the same. That each batch is one commit's own is part of I2. What cannot be read is no sequence of
+//! anything.
+
+use dauer_core::InstanceId;
 
 use crate::report::{Finding, Place, Tally};
 use crate::view::{View, Views};
 
-pub(super) fn check(views: &Views<'_>) -> Finding {
+pub(super) fn check(views: &Views<'_>, damaged: &[(InstanceId, String)]) -> Finding {
     let mut tally = Tally::default();
+    for (id, why) in damaged {
+        tally.check(false, || Place::of(id), || format!("it, or something of it, cannot be read: {why}"));
+    }
     for view in views.iter() {
         batches(view, &mut tally);
         record(view, &mut tally);

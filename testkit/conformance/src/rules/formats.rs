@@ -3,13 +3,13 @@
 use dauer_proto::event;
 use dauer_store::{
     Checkpoint, Control, DumpItem, Encoded, EntityRecord, ExecutionId, History, Kind, Lock, Message, Origin,
-    Parent, QueueKey, Record, Task,
+    Parent, QueueKey, Record, Refused, Task,
 };
 
 use crate::message::ids;
 use crate::run::open;
 use crate::session::GiveBack;
-use crate::world::{HOUR, PAST_LEASE};
+use crate::world::{HOUR, PAST_LEASE, instance};
 use crate::{Fixture, Snapshot, Step};
 
 /// A dump holds everything: put into an empty hub it gives the same hub, which goes on where the first stopped and
@@ -32,6 +32,13 @@ pub async fn r16a_a_dump_holds_everything(fixture: &dyn Fixture) {
     let items = w.everything().await;
 
     let copy = w.beside("Copy").await;
+    let mut damaged = items.clone();
+    damaged.push(DumpItem::Damaged(instance("bad"), "of no sense".to_owned()));
+    let refused = copy.manage().load(damaged).await;
+    w.check(
+        matches!(refused, Err(Refused::Corrupt(_))),
+        "what is damaged is not loaded, nor what comes with it",
+    );
     w.ok(copy.manage().load(items.clone()).await, "load");
     let copied = copy.snapshot().await;
     w.check(copied.instance("order").is_some(), "the dump holds the instance");
