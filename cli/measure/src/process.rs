@@ -88,6 +88,11 @@ pub(super) fn sync_ms(folder: &Path) -> std::io::Result<f64> {
     Ok(super::statistics::median(&mut times))
 }
 
+/// Cores that this process may use.
+pub(super) fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
 /// The cores of the machine, and what was done with them so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cores {
@@ -159,7 +164,10 @@ impl Meter {
         let written = written_bytes().zip(self.written).map(|(now, before)| now.saturating_sub(before));
         let processor_seconds = processor_time().saturating_sub(self.processor).as_secs_f64();
         let cores = Cores::look().zip(self.cores);
-        let cores_free = cores.map(|(now, before)| now.free_since(&before, seconds, processor_seconds));
+        // Where this process may use only some of the cores, no more than those.
+        let allowed = super::statistics::count(available_cores());
+        let cores_free =
+            cores.map(|(now, before)| now.free_since(&before, seconds, processor_seconds).min(allowed));
         Spent { seconds, processor_seconds, written_bytes: written, cores_free }
     }
 }

@@ -30,7 +30,7 @@ impl Setting {
         Ok(Self {
             dauer_version: env!("CARGO_PKG_VERSION"),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
-            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            cores: super::process::available_cores(),
             runtime: common.runtime.name(),
             allocator: program.allocator,
             store: place.name(),

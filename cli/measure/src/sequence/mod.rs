@@ -201,8 +201,8 @@ async fn all_runs(
 fn give_up_after(disturbed: &[Disturbed]) -> Result<(), Error> {
     match disturbed.last() {
         Some(last) if disturbed.len() >= DISTURBED_MAX => {
-            let free = |free: Option<f64>| free.unwrap_or_default();
-            let free = free(last.cores_free).min(last.limit_cores_free.unwrap_or(f64::INFINITY));
+            let limit = last.limit_cores_free.unwrap_or(f64::INFINITY);
+            let free = last.cores_free.unwrap_or_default().min(limit);
             Err(Error::NotIdle { runs: disturbed.len(), free, wanted: CORES_FREE_MIN })
         }
         _ => Ok(()),
