@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use dauer::{HubName, Store};
 use dauer_audit::{
-    ClientJournal, Evidence, JournalError, Report, Settings, Snapshot, audit, collect, verdict_of_all,
+    ClientJournal, Evidence, JournalError, Report, Settings, Snapshot, all_clean, audit, collect,
+    verdict_of_all,
 };
 use dauer_hub::with_causes;
 
@@ -44,10 +45,7 @@ pub(crate) async fn run(store: String, journal: Option<PathBuf>, quiet: bool) ->
     if reports.len() > 1 {
         writeln!(io::stdout(), "{}", verdict_of_all(&reports))?;
     }
-    // A hub with nothing in it is not clean, and takes nothing from the others.
-    let is_fine = |report: &Report| report.violations().next().is_none();
-    let is_clean = reports.iter().all(is_fine) && reports.iter().any(Report::is_clean);
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if all_clean(&reports) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 async fn examine(url: &str, journal: Option<&Path>, quiet: bool) -> Result<Vec<(HubName, Report)>, Failure> {

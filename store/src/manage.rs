@@ -345,7 +345,7 @@ pub trait Manage: Send + Sync {
         Effort::default()
     }
 
-    /// Everything it holds, a part at a time.
+    /// Everything it holds, a part at a time. What cannot be read is told as [`DumpItem::Damaged`], and all else comes.
     async fn dump(&self, after: Option<String>) -> Result<Dump, Refused>;
 
     /// Puts dumped items into an empty hub.

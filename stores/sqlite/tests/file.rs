@@ -250,6 +250,12 @@ fn whoever_finds_damage_is_told_in_which_instance() {
             assert_eq!(cause.to_string(), "in the instance 'bad'", "{damage}: {refused:?}");
             assert!(cause.source().is_some_and(|why| why.to_string().contains("damaged")), "{refused:?}");
         };
+        if damage.contains("tasks") {
+            // Without the instance nobody can be named, and what is wrong is told all the same.
+            database(&folder).execute("DELETE FROM instances WHERE id = 'bad'", []).unwrap();
+            let part = run(manage.dump(Some("tasks/0".to_owned())));
+            assert!(matches!(part, Err(Refused::Corrupt(_))), "{part:?}");
+        }
         if by_query {
             named(run(manage.query(dauer_store::Query::default())).unwrap_err());
             named(run(manage.get(vec![instance("bad")])).unwrap_err());

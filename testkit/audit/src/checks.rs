@@ -17,6 +17,8 @@ mod resurrection;
 mod terminal;
 mod timers;
 
+use std::collections::BTreeSet;
+
 use crate::report::{Finding, Invariant, Report};
 use crate::view::Views;
 use crate::{Evidence, Settings, Snapshot};
@@ -64,9 +66,10 @@ pub fn audit(snapshot: &Snapshot, evidence: &Evidence<'_>, settings: &Settings) 
         Invariant::NoOrphans => orphans::check(views, settings),
         Invariant::Progress | Invariant::DueTimers | Invariant::Poison => Finding::NotChecked(LIVENESS),
     };
-    let instances = snapshot.instances.len() + snapshot.damaged.len();
+    let damaged = snapshot.damaged.iter().map(|(id, _)| id);
+    let instances: BTreeSet<_> = snapshot.instances.keys().chain(damaged).collect();
     Report::new(
-        instances,
+        instances.len(),
         Invariant::ALL.into_iter().map(|invariant| (invariant, finding(invariant))).collect(),
     )
 }

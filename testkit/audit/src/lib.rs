@@ -25,6 +25,6 @@ mod view;
 pub use checks::audit;
 pub use journal::{Action, ClientJournal, Commit, CommitJournal, Evidence, Operation, Outcome, Sent};
 pub use journal_file::{JOURNAL_VERSION, JournalError, JournalWriter};
-pub use report::{Finding, Invariant, Report, VIOLATIONS_SHOWN_MAX, Violation, verdict_of_all};
+pub use report::{Finding, Invariant, Report, VIOLATIONS_SHOWN_MAX, Violation, all_clean, verdict_of_all};
 pub use settings::Settings;
 pub use snapshot::{Repeated, Snapshot, collect};

@@ -264,8 +264,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// The outcome of several audits, one for each hub of a store, in one line like [`Report::verdict`]. A hub with nothing in it says
+/// Whether several audits, one for each hub of a store, found something to compare and nothing wrong. A hub with nothing in it says
 /// nothing about the others; an audit of nothing but such is not clean.
+#[must_use]
+pub fn all_clean(reports: &[Report]) -> bool {
+    let whole = reports.iter().all(|report| report.violations().next().is_none());
+    whole && reports.iter().any(Report::is_clean)
+}
+
+/// The outcome of such audits in one line, like [`Report::verdict`].
 #[must_use]
 pub fn verdict_of_all(reports: &[Report]) -> String {
     let hubs = plural(reports.len(), "hub");

@@ -1,6 +1,6 @@
 //! Everything a hub holds, a part at a time: first what is small, then instances, then tasks, each by key.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, Refused, SessionDump, SessionId, TaskDump,
@@ -9,7 +9,7 @@ use dauer_store::{
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, unsigned};
-use crate::fail::Outcome;
+use crate::fail::{Fail, Outcome};
 use crate::wire::{instance_id, read_message, reason_of};
 
 /// Instances or tasks of one part.
@@ -81,7 +81,7 @@ impl View<'_> {
         for key in &keys {
             dump.items.extend(match self.task_at(*key) {
                 Ok(task) => task.map(|task| self.dump_task(task)).transpose()?,
-                Err(fail) => Some(DumpItem::Damaged(self.instance_of_task(*key)?, fail.damage()?)),
+                Err(fail) => Some(self.damaged_task(*key, fail)?),
             });
         }
         dump.next = keys.last().filter(|_| keys.len() == PART_ITEMS).map(|last| format!("tasks/{last}"));
@@ -99,10 +99,13 @@ impl View<'_> {
         Ok(items)
     }
 
-    /// The instance of a task that cannot be read.
-    fn instance_of_task(&self, key: i64) -> Outcome<InstanceId> {
+    /// A task that cannot be read. Where its instance is not there either, nobody can be named.
+    fn damaged_task(&self, key: i64, fail: Fail) -> Outcome<DumpItem> {
         let sql = "SELECT i.id FROM tasks AS t JOIN instances AS i ON i.key = t.instance WHERE t.key = ?1";
-        Ok(instance_id(self.db.query_row(sql, [key], |row| row.get::<_, String>(0))?)?)
+        match self.db.query_row(sql, [key], |row| row.get::<_, String>(0)).optional()? {
+            Some(id) => Ok(DumpItem::Damaged(instance_id(id)?, fail.damage()?)),
+            None => Err(fail),
+        }
     }
 
     fn dump_instance(&self, instance: Box<Instance>) -> Outcome<InstanceDump> {
