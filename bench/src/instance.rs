@@ -8,7 +8,7 @@ use dauer_core::limits::TurnLimits;
 use dauer_core::model::{Checkpoint, Class, Fence, History, Message, Over, Record, Task, TaskFence};
 use dauer_core::send::{self, Caller, StartRequest};
 use dauer_core::turn::{self, Answer, Finished, Input};
-use dauer_core::{Epoch, InstanceId, Revision, Timestamp};
+use dauer_core::{Epoch, ExecutionId, InstanceId, Revision, Timestamp};
 use dauer_proto::{HistoryEvent, action};
 use dauer_replay::{Activity, Live, Orchestration, OrchestrationContext, Registry, Result as Outcome};
 
@@ -50,7 +50,7 @@ impl Bench {
         let caller = Caller { request: 1, repeatable: true, now };
         let request =
             StartRequest { input: Some("4000000".into()), ..StartRequest::new(id.clone(), "chain") };
-        let start = send::start(request, caller, Over::Refuse)?;
+        let start = send::start(request, ExecutionId(1), caller, Over::Refuse)?;
         let Class::Start(begun) = &start.class else { return Err("no start".into()) };
         let record = begun.record.clone();
         let mut registry = Registry::new();

@@ -1,25 +1,12 @@
 //! A history as a table.
 
-use std::error::Error;
 use std::io::{self, Write};
 
-use dauer::{Hub, InstanceId, Timestamp};
+use dauer::Timestamp;
 use dauer_proto::{EventType, HistoryEvent, event, time};
-use futures::TryStreamExt;
 
 use crate::output::plain;
 use crate::time::Dates;
-
-/// All events of an instance's current run.
-pub(crate) async fn read(hub: &Hub, id: &InstanceId) -> Result<Vec<HistoryEvent>, Box<dyn Error>> {
-    Ok(hub.client().history(id).await?.try_collect().await?)
-}
-
-/// Prints events with the time since the first of them.
-pub(crate) fn print(out: &mut impl Write, events: &[HistoryEvent]) -> io::Result<()> {
-    let mut table = Table::default();
-    events.iter().try_for_each(|event| table.row(out, event))
-}
 
 /// Prints events one after the other, with the time since the first of them.
 #[derive(Default)]

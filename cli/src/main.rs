@@ -2,12 +2,12 @@
 
 mod arguments;
 mod audit;
-mod demo;
 mod dev;
 mod error;
 mod history;
 mod output;
 mod payload;
+mod program;
 mod progress;
 mod serve;
 mod time;
@@ -19,13 +19,14 @@ use std::future::Future;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::FromArgMatches as _;
 #[cfg(feature = "mimalloc")]
 use dauer_heap as _;
 
 use arguments::{Arguments, Verb};
-use error::Failure;
+use error::{Failure, Words};
 use output::Common;
 
 /// What the benchmarks have to know of this program.
@@ -40,11 +41,12 @@ const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
     // As `Arguments::parse` does it, with the help that is complete.
-    let parsed = Arguments::from_arg_matches(&arguments::command().get_matches());
-    let verb = parsed.unwrap_or_else(|error| error.exit()).verb;
+    let matches = arguments::command().get_matches();
+    let verb = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).verb;
     let look = verb.common().map(|common| (common.output, common.color));
     let (format, color) = look.unwrap_or_default();
-    run(verb).unwrap_or_else(|failure| failure.complain(format, color))
+    let words = verb.words(matches.subcommand_name());
+    run(verb).unwrap_or_else(|failure| failure.complain(format, color, &words))
 }
 
 impl Verb {
@@ -62,13 +64,44 @@ impl Verb {
             Self::Rewind(arguments) => Some(&arguments.common),
             Self::Restart(arguments) => Some(&arguments.common),
             Self::Purge(arguments) => Some(&arguments.common),
+            Self::Hubs(arguments) => Some(&arguments.common),
             Self::Audit { .. }
-            | Self::Demo { .. }
             | Self::Dev(_)
             | Self::Serve(_)
             | Self::Bench(_)
             | Self::Man { .. }
             | Self::Completions { .. } => None,
+        }
+    }
+}
+
+impl Verb {
+    /// The instance that it is about, if it is about one.
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::Start(arguments) => arguments.id.as_deref(),
+            Self::Get(arguments) => Some(&arguments.id),
+            Self::History(arguments) => Some(&arguments.id),
+            Self::Raise(arguments) => Some(&arguments.id),
+            Self::Suspend(arguments) => Some(&arguments.id),
+            Self::Resume(arguments) => Some(&arguments.id),
+            Self::Terminate(arguments) => Some(&arguments.id),
+            Self::Rewind(arguments) => Some(&arguments.id),
+            Self::Restart(arguments) => Some(&arguments.id),
+            _ => None,
+        }
+    }
+
+    /// The words that the hint of a failure needs.
+    fn words(&self, verb: Option<&str>) -> Words {
+        let common = self.common();
+        let file = common.map(|common| &common.store).filter(|store| !verbs::is_server(store));
+        Words {
+            program: program::word(),
+            verb: verb.map(str::to_owned),
+            id: self.id().map(program::quoted),
+            store: common.map(Common::store_option).unwrap_or_default(),
+            audit: file.map(|store| program::quoted(store)),
         }
     }
 }
@@ -86,9 +119,9 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Rewind(arguments) => block_on(verbs::rewind(arguments)),
         Verb::Restart(arguments) => block_on(verbs::restart(arguments)),
         Verb::Purge(arguments) => block_on(verbs::purge(arguments)),
-        Verb::Audit { store, journal, quiet } => block_on(audit::run(store, journal, quiet)),
-        Verb::Demo { store, interactive } => {
-            block_on(async { demo::run(store, interactive).await.map_err(Failure::Demo) })
+        Verb::Hubs(arguments) => block_on(verbs::hubs(arguments)),
+        Verb::Audit { store, journal, again, quiet } => {
+            block_on(audit::run(store, (journal, again.map(Duration::from_secs)), quiet))
         }
         Verb::Dev(dev) => dev::run(dev),
         Verb::Serve(serve) => serve::run(serve),

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use dauer::{Failure as Cause, InstanceId, Record, Status};
+use dauer_core::HostId;
 use dauer_proto::TaskFailureDetails;
+use dauer_store::{Control, Holder, Inspection, OpenTask, WaitingClass};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::output::{Common, Format, embedded, plain, status_name};
 use crate::time::show;
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, live_host};
 
 /// Characters of a payload that are shown to people: a screen is not the place for more.
 const PAYLOAD_CHARS_SHOWN: usize = 400;
@@ -130,15 +132,136 @@ pub(crate) struct Detailed<'r> {
     pub(crate) instance: Instance<'r>,
     pub(crate) input: Option<Box<RawValue>>,
     pub(crate) waiting_for: Option<Waiting>,
+    pub(crate) held_by: Option<HolderView<'r>>,
+    pub(crate) inbox: Option<InboxView>,
+    pub(crate) open_tasks: Option<Vec<TaskView<'r>>>,
+}
+
+/// The session that holds an instance or a task.
+#[derive(Serialize)]
+pub(crate) struct HolderView<'r> {
+    worker: Option<&'r str>,
+    session: String,
+    lives: bool,
+}
+
+impl<'r> HolderView<'r> {
+    pub(crate) fn new(holder: &'r Holder) -> Self {
+        let worker = holder.host.as_ref().map(HostId::as_str);
+        Self { worker, session: format!("{:032x}", holder.session.0), lives: holder.lives }
+    }
+}
+
+/// The messages that wait for an instance.
+#[derive(Serialize)]
+pub(crate) struct InboxView {
+    count: u64,
+    /// The first of them.
+    messages: Vec<MessageView>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageView {
+    id: String,
+    class: &'static str,
+    visible_at: String,
+}
+
+impl InboxView {
+    pub(crate) fn new(seen: &Inspection) -> Self {
+        let messages = seen.messages.iter().map(|message| MessageView {
+            id: message.id.to_string(),
+            class: class_name(message.class),
+            visible_at: show(message.visible_at),
+        });
+        Self { count: seen.waiting, messages: messages.collect() }
+    }
+}
+
+/// The name of a class of messages.
+fn class_name(class: WaitingClass) -> &'static str {
+    match class {
+        WaitingClass::Start => "start",
+        WaitingClass::Rewind => "rewind",
+        WaitingClass::Control(Control::Suspend) => "suspend",
+        WaitingClass::Control(Control::Resume) => "resume",
+        WaitingClass::Control(Control::Terminate) => "terminate",
+        WaitingClass::Ordinary => "event",
+    }
+}
+
+/// An activity task that has not been answered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskView<'r> {
+    id: String,
+    event_id: i32,
+    name: &'r str,
+    version: Option<&'r str>,
+    held_by: Option<HolderView<'r>>,
+    failed_attempts: u32,
+    not_before: String,
+    withdrawn: bool,
+}
+
+impl<'r> TaskView<'r> {
+    pub(crate) fn list(seen: &'r Inspection) -> Vec<Self> {
+        let of = |task: &'r OpenTask| Self {
+            id: task.id.to_string(),
+            event_id: task.event_id,
+            name: &task.queue.name,
+            version: task.queue.version.as_deref(),
+            held_by: task.holder.as_ref().map(HolderView::new),
+            failed_attempts: task.attempts,
+            not_before: show(task.not_before),
+            withdrawn: task.withdrawn,
+        };
+        seen.tasks.iter().map(of).collect()
+    }
+}
+
+/// The holder for people. An expired session holds an instance until another one claims it.
+fn held_by(holder: &Holder) -> String {
+    match (live_host(Some(holder)), &holder.host) {
+        (Some(host), _) => format!("worker '{host}'"),
+        (None, Some(host)) => format!("worker '{host}', which has died or lost its lease"),
+        (None, None) => "a session that the store does not know".to_owned(),
+    }
+}
+
+/// The waiting messages for people: how many of each class.
+fn inbox(seen: &Inspection) -> String {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for message in &seen.messages {
+        *counts.entry(class_name(message.class)).or_default() += 1;
+    }
+    // All starts, rewinds and control messages come first: an unlisted message is an event unless the list is full of them.
+    let unlisted = seen.waiting - seen.messages.len() as u64;
+    let only_others = seen.messages.last().is_some_and(|last| last.class != WaitingClass::Ordinary);
+    *counts.entry(if only_others { "other" } else { "event" }).or_default() += unlisted;
+    let named =
+        counts.iter().filter(|(_, count)| **count > 0).map(|(class, count)| format!("{count} {class}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// Facts about an instance that its record does not hold.
+pub(crate) struct Known<'a> {
+    pub(crate) input: Option<&'a str>,
+    pub(crate) waiting: Option<&'a Waiting>,
+    pub(crate) inspection: Option<&'a Inspection>,
+    /// The current run began with a rewind.
+    pub(crate) rewound: bool,
 }
 
 /// Writes an instance for people: one thing a line, only what there is.
 pub(crate) fn write(
     out: &mut impl Write,
     (id, record): (&InstanceId, &Record),
-    (input, waiting): (Option<&str>, Option<&Waiting>),
+    known: Known<'_>,
     common: &Common,
 ) -> io::Result<()> {
+    let Known { input, waiting, inspection, rewound } = known;
     let (paint, dates) = (common.paint(), common.dates());
     let mut line = |label: &str, text: &str| writeln!(out, "{} {text}", paint.dim(&format!("{label:<14}")));
     line("id", &plain(id.as_str()))?;
@@ -149,6 +272,12 @@ pub(crate) fn write(
     line("status", &paint.status(record.status, stalled, status))?;
     let nothing = || format!("nothing, it is {status}");
     line("waiting for", &plain(&waiting.map_or_else(nothing, |waiting| waiting.line.clone())))?;
+    if let Some(seen) = inspection {
+        seen.holder.as_ref().map_or(Ok(()), |holder| line("held by", &plain(&held_by(holder))))?;
+        if seen.waiting > 0 {
+            line("inbox", &inbox(seen))?;
+        }
+    }
     let times = &record.times;
     let ended = ("ended", times.completed);
     let times = [("created", Some(times.created)), ("scheduled", times.scheduled)]
@@ -165,7 +294,8 @@ pub(crate) fn write(
         counted(record).map_or(Ok(()), |record| line("commits", &record.revision.0.to_string()))?;
     }
     if record.generation > 0 {
-        line("run", &format!("{}, by continuing as new", record.generation + 1))?;
+        let how = if rewound { "by rewinding" } else { "by continuing as new" };
+        line("run", &format!("{}, {how}", record.generation + 1))?;
     }
     if let Some(parent) = &record.parent {
         line("parent", &plain(parent.instance.as_str()))?;

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)] // A test that cannot run the command has failed.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -205,6 +206,7 @@ fn a_store_that_is_not_new_is_refused_untouched() {
         assert_eq!(output.status.code(), Some(1), "{bench}");
         let complaint = text(&output.stderr);
         assert!(complaint.contains("not empty") && complaint.contains("leave --store out"), "{complaint}");
+        assert!(!complaint.contains("run the same again") && !complaint.contains("killed"), "{complaint}");
         assert!(output.stdout.is_empty());
     }
     assert_eq!(folder.files(), ["mine.txt"]);
@@ -225,4 +227,49 @@ fn nonsense_is_refused_with_what_to_do() {
     {
         assert_eq!(dauer(call).status.code(), Some(2), "{call:?}");
     }
+}
+
+/// The deadline for a benchmark to begin: only a broken one reaches it.
+const SOON: Duration = Duration::from_secs(60);
+
+/// As by `kill -9`, in the middle. The file stays, because anything may have used it since, and the error says what to do.
+#[test]
+fn killed_benchmark_leaves_a_file_that_can_be_removed() {
+    let folder = Folder::new("killed");
+    let (url, file) = (folder.url("k.db"), folder.0.join("k.db"));
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_dauer"));
+    killed.args(["bench", "latency", "--orchestrations", "1000000", "--store", &url]);
+    let mut killed = killed.stdout(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    let is_written = || std::fs::metadata(&file).is_ok_and(|found| found.len() > 0);
+    while !is_written() && began.elapsed() < SOON {
+        std::thread::yield_now();
+    }
+    let running = dauer(&["latency", "--orchestrations", "1", "--store", &url]);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let said = text(&running.stderr);
+    assert!(said.contains("runs now") && said.contains("\nhint: wait for the end of the other"), "{said}");
+    assert!(is_written(), "it has not begun");
+    let again = dauer(&["latency", "--orchestrations", "5", "--store", &url]);
+    let said = text(&again.stderr);
+    assert!(said.contains("not empty") && said.contains("\nhint: a benchmark overwrites no file"), "{said}");
+    for file in folder.files() {
+        std::fs::remove_file(folder.0.join(file)).unwrap();
+    }
+    let figures = figures(&["latency", "--orchestrations", "5", "--store", &url, "--json"]);
+    assert_eq!(figures["orchestrations"], 5);
+    assert!(!folder.0.join("k.db.bench").exists(), "{:?}", folder.files());
+}
+
+#[test]
+fn foreign_folder_is_refused_with_a_fitting_hint() {
+    let folder = Folder::new("foreign");
+    std::fs::create_dir(folder.0.join("k.db.bench")).unwrap();
+    std::fs::write(folder.0.join("k.db.bench/letter"), "mine").unwrap();
+    let refused = dauer(&["latency", "--store", &folder.url("k.db")]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("\nhint: a benchmark removes only its own folders: "), "{said}");
+    assert!(folder.0.join("k.db.bench/letter").exists());
 }

@@ -7,6 +7,7 @@ mod support;
 use std::process::Output;
 
 use dauer::{Event, Orchestration, OrchestrationContext};
+use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 use support::{Folder, Running, dauer, dauer_with, stderr, stdout};
 
@@ -20,7 +21,7 @@ struct World {
     url: String,
     folder: Folder,
     /// Ends with this, and the worker with it.
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
 }
 
 impl World {
@@ -44,7 +45,7 @@ impl World {
         let worker = hub.worker().orchestration(ASKS, asks).orchestration(FAILS, fails).build().unwrap();
         runtime.spawn(worker.run(std::future::pending()));
         drop(entered);
-        Self { server, url, folder, _runtime: runtime }
+        Self { server, url, folder, runtime }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -104,11 +105,9 @@ fn every_verb_works_on_a_server() {
     world.settles("a2", "terminated");
     let got = world.settles("a1", "completed");
     assert_eq!((&got["tags"]["zone"], &got["input"]), (&"north".into(), &1.into()));
-    assert_eq!(
-        (&got["historyEvents"], &got["generation"]),
-        (&Value::Null, &Value::Null),
-        "a server does not tell"
-    );
+    let (events, generation) = (got["historyEvents"].as_u64(), &got["generation"]);
+    assert!(events.is_some_and(|events| events >= 4), "the management service tells them: {got}");
+    assert_eq!((generation, &got["openTasks"]), (&0.into(), &serde_json::json!([])));
     let history = world.json(&["history", "a1"]);
     assert!(history["events"].as_array().unwrap().len() >= 4, "{history}");
     let listed = world.json(&["list"]);
@@ -118,6 +117,11 @@ fn every_verb_works_on_a_server() {
     assert_eq!(world.succeeds(&["list", "--oldest-first", "--limit", "1", "-o", "id"]), "a1\n");
     assert_eq!(world.succeeds(&["list", "--status", "failed", "-o", "id"]), "f1\n");
     world.succeeds(&["rewind", "f1"]);
+    // Read again and again after the rewind, while it runs and when it has failed once more.
+    let history = world.succeeds(&["history", "f1"]);
+    assert!(history.contains("ExecutionRewound"), "{history}");
+    world.settles("f1", "failed");
+    world.succeeds(&["history", "f1"]);
     world.fails(&["rewind", "a1"], 5);
     assert_eq!(world.succeeds(&["restart", "a1", "--new-id", "a3"]), "a3\n");
     world.succeeds(&["restart", "a1"]);
@@ -132,7 +136,6 @@ fn every_verb_works_on_a_server() {
 #[test]
 fn what_only_a_store_can_tell_is_said_so() {
     let world = World::new("remote-only");
-    assert!(world.fails(&["list", "--stalled"], 2).contains("give --store the URL of the store"));
     assert!(world.fails(&["audit", &world.url], 2).contains("reads the store itself"));
     let shown = world.succeeds(&["start", "asks", "--id", "a1", "--input", "1"]);
     assert_eq!(shown, "a1\n");
@@ -140,6 +143,53 @@ fn what_only_a_store_can_tell_is_said_so() {
     world.settles("a1", "running");
     let text = world.succeeds(&["get", "a1"]);
     assert!(text.contains("waiting for") && !text.contains("0 events"), "{text}");
+    world.server.kill();
+}
+
+/// 301 of 903 match: the server leaves the others out, and not the client after a page was cut.
+#[test]
+fn list_by_name_over_a_server_fills_its_limit() {
+    const MATCHES: usize = 301;
+    let world = World::new("remote-name");
+    let start = async {
+        let client = dauer::connect(&world.url).unwrap().client();
+        let starts = (0..3 * MATCHES).map(|number| {
+            let (name, client) = (["pick", "other", "third"][number % 3], client.clone());
+            async move {
+                let orchestration: Orchestration<u32, u32> = Orchestration::new(name);
+                let start = client.start(orchestration, &1).id(format!("{name}-{number}"));
+                start.tag("zone", name).await.map(drop)
+            }
+        });
+        futures::stream::iter(starts).buffer_unordered(50).try_collect::<()>().await.unwrap();
+    };
+    world.runtime.block_on(start);
+    for limit in [1, 100, 300, MATCHES] {
+        for condition in [["--name", "pick"], ["--tag", "zone=pick"], ["--prefix", "pick"]] {
+            let limit_text = limit.to_string();
+            let arguments = [&["list", "--limit", &limit_text, "-o", "id"][..], &condition].concat();
+            let ids = world.succeeds(&arguments);
+            assert!(ids.lines().all(|id| id.starts_with("pick-")), "{ids}");
+            assert_eq!(ids.lines().count(), limit, "{condition:?}");
+        }
+    }
+    assert_eq!(world.succeeds(&["list", "--name", "pick", "--all", "-o", "id"]).lines().count(), MATCHES);
+    // Page after page, by the cursor that each ends with, in both orders.
+    for order in [&["--oldest-first"][..], &[]] {
+        let (mut found, mut after) = (std::collections::BTreeSet::new(), None::<String>);
+        loop {
+            let mut arguments = [&["list", "--name", "pick", "--limit", "100"][..], order].concat();
+            arguments.extend(after.as_ref().map(|after| ["--after", after]).iter().flatten());
+            let page = world.json(&arguments);
+            let ids = page["instances"].as_array().unwrap().iter().map(|each| each["id"].to_string());
+            found.extend(ids);
+            match page["next"].as_str() {
+                Some(next) => after = Some(next.to_owned()),
+                None => break,
+            }
+        }
+        assert_eq!(found.len(), MATCHES, "{order:?}");
+    }
     world.server.kill();
 }
 

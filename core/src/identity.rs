@@ -86,6 +86,16 @@ pub fn requested(target: &InstanceId, request: u128) -> MessageId {
     MessageId(hasher.field(&request.to_le_bytes()).finish())
 }
 
+/// The identity of a client's start that names no request. Equal starts of one instance share the first half
+/// ([`MessageId::likeness`]); `draw` is random and tells them apart.
+#[must_use]
+pub fn alike(target: &InstanceId, content: &[u8], draw: u64) -> MessageId {
+    let mut id = Hasher::new("alike").field(target.as_str().as_bytes()).field(content).finish();
+    let (_, random) = id.split_at_mut(8);
+    random.copy_from_slice(&draw.to_be_bytes());
+    MessageId(id)
+}
+
 /// The identity of the answer to a task, child start or entity call, given by one execution of the answering side.
 #[must_use]
 pub fn answer(answers: MessageId, by: ExecutionId) -> MessageId {
@@ -105,10 +115,18 @@ pub fn derived(sender: &InstanceId, execution: ExecutionId, revision: Revision, 
     )
 }
 
-/// The execution that a start message begins: the same start gives the same execution.
+/// The execution of a child, from the id of its start. That id has the parent's execution in it, which no other run has.
 #[must_use]
 pub fn execution_of(start: MessageId) -> ExecutionId {
     ExecutionId(u128::from_be_bytes(Hasher::new("execution").field(&start.0).finish()))
+}
+
+/// The execution of an entity that a message creates in a hub whose floor is at `floor`. The floor rises with every removal,
+/// so that the same message never gives one execution twice.
+#[must_use]
+pub fn entity_execution(first: MessageId, floor: Revision) -> ExecutionId {
+    let id = Hasher::new("entity execution").field(&first.0).field(&floor.0.to_le_bytes()).finish();
+    ExecutionId(u128::from_be_bytes(id))
 }
 
 /// The execution that follows `current` by continue-as-new in the commit after `revision`.

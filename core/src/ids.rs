@@ -265,7 +265,8 @@ impl fmt::Debug for ExecutionId {
     }
 }
 
-/// How many commits an instance has had. Grows by one with each, and is never reset.
+/// Where an instance stands in the order of its commits. Grows by one with each, and is never reset. A new instance begins at
+/// the floor of its hub, not at zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Revision(pub u64);
 
@@ -297,6 +298,15 @@ pub struct SessionId(pub u128);
 /// The identity of a message or task: the same message sent again has the same id. See [`crate::identity`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub [u8; 16]);
+
+impl MessageId {
+    /// The half of a start's id that equal starts share, when the client named no request. See [`crate::identity::alike`].
+    #[must_use]
+    pub fn likeness(self) -> [u8; 8] {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        [a, b, c, d, e, f, g, h]
+    }
+}
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -64,7 +64,6 @@ pub struct Ledger {
     started: Option<Arc<ExecutionStartedEvent>>,
     ended: bool,
     suspended: bool,
-    controlled: bool,
     recursive: bool,
     now: Timestamp,
     open: BTreeMap<MessageId, Open>,
@@ -85,7 +84,6 @@ impl Ledger {
             started: None,
             ended: false,
             suspended: false,
-            controlled: false,
             recursive: false,
             now: Timestamp::default(),
             open: BTreeMap::new(),
@@ -136,8 +134,8 @@ impl Ledger {
                 self.started = Some(Arc::new(ExecutionStartedEvent { input: None, ..start.clone() }));
             }
             EventType::ExecutionCompleted(_) => self.ended = true,
-            EventType::ExecutionSuspended(_) => self.control(event, true),
-            EventType::ExecutionResumed(_) => self.control(event, false),
+            EventType::ExecutionSuspended(_) => self.suspended = true,
+            EventType::ExecutionResumed(_) => self.suspended = false,
             EventType::ExecutionTerminated(terminated) => self.recursive |= terminated.recurse,
             EventType::EventRaised(raised) => {
                 let digest = identity::event_digest(&raised.name, raised.input.as_deref());
@@ -192,13 +190,6 @@ impl Ledger {
         }
     }
 
-    fn control(&mut self, event: &HistoryEvent, suspended: bool) {
-        self.suspended = suspended;
-        let scheduled = self.started.as_ref().and_then(|start| start.scheduled_start_timestamp.as_ref());
-        // One that was put off has the very time until which it was.
-        self.controlled |= scheduled.is_some() && event.timestamp.as_ref() != scheduled;
-    }
-
     fn unlock(&mut self, unlock: &dauer_proto::EntityUnlockSentEvent) {
         if let Some(held) = self.sections.get_mut(&unlock.critical_section_id) {
             held.retain(|entity| unlock.target_instance_id.as_deref() != Some(entity.as_str()));
@@ -242,13 +233,6 @@ impl Ledger {
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.suspended
-    }
-
-    /// Whether a suspend or resume was applied that was not put off until the scheduled time: one that was put off is
-    /// older than that one, and counts no more.
-    #[must_use]
-    pub fn is_controlled(&self) -> bool {
-        self.controlled
     }
 
     /// Whether the run was told to end together with its children; the worker may obey in a later turn.

@@ -48,6 +48,13 @@ pub const MEMORY_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How many ids of applied messages an instance remembers: 160 kB, and more than arrive within any retry.
 pub const MEMORY_IDS_MAX: usize = 10_000;
 
+/// How long the id of an accepted start outlives the removal of its instance, and how long an equal start without a request
+/// id counts as the same one when its transport marks it as a retry: longer than clients of gRPC retry one call.
+pub const START_RETRY_MAX: Duration = Duration::from_secs(2 * 60);
+
+/// How many ids of removed starts a hub remembers: 5 MB, and 800 removals a second for two minutes.
+pub const REMOVED_STARTS_MAX: usize = 100_000;
+
 /// The limits that users may change, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnLimits {

@@ -53,6 +53,10 @@ bugs! {
     BlindRetry = "blind-retry",
     /// A host goes on with an instance that it was told was taken from it.
     TakeoverIgnored = "takeover-ignored",
+    /// A removed instance's successor begins at epoch and revision zero, and a host keeps a claim that it drops as old.
+    PurgeResetsEpoch = "purge-resets-epoch",
+    /// A client's start derives its execution from the id of its request.
+    ExecutionFromKey = "execution-from-key",
     /// A resumed run does not get what came while it was suspended.
     SuspendLoses = "suspend-loses",
 }

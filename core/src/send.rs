@@ -89,11 +89,53 @@ fn check_payload(field: &'static str, payload: Option<&str>) -> Result<(), Inval
     if bytes > limit { Err(InvalidRequest::Payload { field, bytes, limit }) } else { Ok(()) }
 }
 
-/// The message that starts an instance. The same caller's request gives the same message.
+/// The message that starts an instance. The same caller's request gives the same id. `execution` is the run that it begins;
+/// a client draws it at random, so that no later run of the same id can be taken for this one.
 ///
 /// # Errors
 /// [`InvalidRequest`] when a name, payload or time passes a limit.
-pub fn start(request: StartRequest, caller: Caller, over: Over) -> Result<Message, InvalidRequest> {
+pub fn start(
+    request: StartRequest,
+    execution: ExecutionId,
+    caller: Caller,
+    over: Over,
+) -> Result<Message, InvalidRequest> {
+    let id = identity::requested(&request.instance, caller.request);
+    start_as(id, request, (execution, over), (caller.origin(), caller.now))
+}
+
+/// As [`start`], for a client that names no request: the start is recognised by its `content`, and only where its transport
+/// marks it as a retry.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_alike(
+    request: StartRequest,
+    execution: ExecutionId,
+    alike: Alike<'_>,
+    over: Over,
+) -> Result<Message, InvalidRequest> {
+    let id = identity::alike(&request.instance, alike.content, alike.draw);
+    start_as(id, request, (execution, over), (Origin::Client { request: None }, alike.now))
+}
+
+/// A start without a request id.
+#[derive(Debug, Clone, Copy)]
+pub struct Alike<'a> {
+    /// The request as it came, or a digest of it: equal starts have equal contents.
+    pub content: &'a [u8],
+    /// Random: tells two equal starts apart.
+    pub draw: u64,
+    /// The client's time, for the event's timestamp. Nothing is decided by it.
+    pub now: Timestamp,
+}
+
+fn start_as(
+    id: MessageId,
+    request: StartRequest,
+    (execution, over): (ExecutionId, Over),
+    (origin, now): (Origin, Timestamp),
+) -> Result<Message, InvalidRequest> {
     request.instance.check_orchestration()?;
     check_name("orchestration name", &request.name)?;
     check_payload("input", request.input.as_deref())?;
@@ -101,12 +143,10 @@ pub fn start(request: StartRequest, caller: Caller, over: Over) -> Result<Messag
         check_name("tag key", key)?;
         check_payload("tag value", Some(value))?;
     }
-    let scheduled = request.scheduled.filter(|at| *at > caller.now);
-    if scheduled.is_some_and(|at| at > caller.now.after(limits::TIMER_MAX)) {
+    let scheduled = request.scheduled.filter(|at| *at > now);
+    if scheduled.is_some_and(|at| at > now.after(limits::TIMER_MAX)) {
         return Err(InvalidRequest::Time { field: "scheduled start" });
     }
-    let id = identity::requested(&request.instance, caller.request);
-    let execution = identity::execution_of(id);
     // An empty version is none: SDKs send one for the other.
     let version = request.version.filter(|version| !version.is_empty());
     version.as_deref().map_or(Ok(()), |version| check_name("version", version))?;
@@ -126,11 +166,11 @@ pub fn start(request: StartRequest, caller: Caller, over: Over) -> Result<Messag
         to: request.instance,
         execution: None,
         class: Class::Start(Box::new(Start { record, over })),
-        origin: caller.origin(),
+        origin,
         answers: None,
         // Also a time that only this client takes for past: the store's clock decides when it has come.
         visible_at: request.scheduled.unwrap_or_default(),
-        event: Encoded::new(&event::execution_started(caller.now.0, started)),
+        event: Encoded::new(&event::execution_started(now.0, started)),
     })
 }
 

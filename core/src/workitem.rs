@@ -155,6 +155,19 @@ impl<T> Tokens<T> {
         self.dispatched.get(token).filter(|(known, _)| known == work).map(|_| token.to_owned())
     }
 
+    /// What a token was issued for.
+    #[must_use]
+    pub fn work(&self, token: &str) -> Option<&Work> {
+        self.dispatched.get(token).map(|(work, _)| work)
+    }
+
+    /// The newest unanswered dispatch of that work, with its token.
+    #[must_use]
+    pub fn newest(&self, work: &Work) -> Option<(&str, &T)> {
+        let token = self.newest.get(work)?;
+        self.dispatched.get(token).map(|(_, item)| (token.as_str(), item))
+    }
+
     /// What was dispatched under a token.
     #[must_use]
     pub fn get_mut(&mut self, token: &str) -> Option<&mut T> {
@@ -180,6 +193,11 @@ impl<T> Tokens<T> {
     /// Every dispatch that is unanswered.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.dispatched.values().map(|(_, item)| item)
+    }
+
+    /// Every dispatch that is unanswered, to change it.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.dispatched.values_mut().map(|(_, item)| item)
     }
 
     /// How many dispatches are unanswered.

@@ -123,7 +123,7 @@ impl Dispatch {
         if !self.single_threaded || !self.fuses {
             return false;
         }
-        let now = self.session.env.now();
+        let now = self.session.env.steady();
         let since = *self.running_since.get_or_insert(now);
         now.since(since) <= RUN_HERE_MAX
     }

@@ -23,6 +23,7 @@ use dauer_core::{ExecutionId, InstanceId};
 use dauer_store::{Hint, Item};
 
 use crate::dispatch::{Dispatch, Step};
+use crate::inspect::Inspection;
 use crate::options::{CANCEL_LOOK_PAUSE, LOOK_IDS_MAX, LOOK_SHARE};
 use crate::session::{News, Session};
 
@@ -84,6 +85,12 @@ impl Dispatch {
             }
             // The loop sees it by itself; this has woken it.
             News::Over => {}
+            News::Inspect(answer) => {
+                let session = self.session.work.session();
+                let inspection = Inspection { session, turns: self.slots.turns(), tasks: self.in_flight };
+                // The operator may have given up.
+                let _ = answer.send(inspection);
+            }
         }
     }
 
@@ -147,7 +154,7 @@ impl Dispatch {
 /// Looks which of these runs are over. Their tasks began before the look: a run that is not the current one now will
 /// never be again.
 async fn look(session: Arc<Session>, served: Vec<(InstanceId, Vec<ExecutionId>)>) -> Step {
-    let began = session.env.now();
+    let began = session.env.steady();
     let mut over = Vec::new();
     for part in served.chunks(LOOK_IDS_MAX) {
         let ids = part.iter().map(|(instance, _)| instance.clone()).collect();
@@ -160,7 +167,7 @@ async fn look(session: Arc<Session>, served: Vec<(InstanceId, Vec<ExecutionId>)>
             over.extend(reasons);
         }
     }
-    Step::Looked(over, session.env.now().since(began))
+    Step::Looked(over, session.env.steady().since(began))
 }
 
 #[cfg(test)]

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 
-use dauer_core::identity::execution_of;
+use dauer_core::identity::{execution_of, requested};
 use dauer_core::ledger::LedgerError;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::planted::{self, Bug};
-use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
+use dauer_core::send::{self, Alike, Caller, InvalidRequest, StartRequest};
 use dauer_core::turn::Stalled;
 use dauer_core::{ExecutionId, InstanceId, Revision};
 use dauer_store::{Create, Created, Delivered, Env, Manage, Message, Refused, Reuse};
 
+use crate::operate::carried;
 use crate::options::{CALL_ATTEMPTS, CALL_RETRY_DELAY, WAIT_ALONE, WAIT_POLL};
 use crate::remote::RemoteError;
 use crate::watch::{Matters, News, Watch};
@@ -72,7 +73,7 @@ pub enum ClientError {
     #[error("the instance '{0}' has begun another run meanwhile; read its history from the beginning")]
     MovedOn(InstanceId),
     /// The stored history does not fit together.
-    #[error("the history of '{instance}' cannot be used; run `dauer audit` on the store")]
+    #[error("the history of '{instance}' cannot be used; audit the store")]
     History {
         /// Whose.
         instance: InstanceId,
@@ -107,12 +108,21 @@ pub struct Client {
     env: Arc<dyn Env>,
     watch: Arc<Watch>,
     request: Option<u128>,
+    /// Whether a wait goes on for an instance that does not exist.
+    awaits_absent: bool,
 }
 
 impl Client {
     /// A client of that hub.
     pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>) -> Self {
-        Self { hub, env, watch: Arc::default(), request: None }
+        Self { hub, env, watch: Arc::default(), request: None, awaits_absent: true }
+    }
+
+    /// The same client, whose waits fail at once with [`ClientError::Absent`] when the instance does not exist. Without it they
+    /// go on until the timeout: callers of a server wait for ids that are about to be started.
+    #[must_use]
+    pub fn refusing_absent(self) -> Self {
+        Self { awaits_absent: false, ..self }
     }
 
     /// The hub, for what this client does not wrap.
@@ -138,7 +148,7 @@ impl Client {
         Self { request: Some(id), ..self.clone() }
     }
 
-    fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         let request = self.request.unwrap_or_else(|| self.random_key());
         Caller { request, repeatable: true, now: self.env.now() }
     }
@@ -168,27 +178,60 @@ impl Client {
         reuse: Reuse,
         key: u128,
     ) -> Result<Created, ClientError> {
-        let living = reuse.replaceable.iter().any(|status| !status.is_ended());
-        let over = if living { Over::Terminate } else { Over::Refuse };
         let caller = Caller { request: key, repeatable: true, now: self.env.now() };
-        let create = Create { start: send::start(request, caller, over)?, reuse };
-        // Before it begins: its end, if it is told before anyone waits, is heard.
-        let following = self.watch.follow(&create.start.to, execution_of(create.start.id));
-        let created = self.create(&create).await?;
+        let execution = self.draw_execution(&request.instance, key);
+        let start = send::start(request, execution, caller, over(&reuse))?;
+        self.started_by(Create::new(start, reuse), execution).await
+    }
+
+    /// As [`Client::start`], for a request without an id of its own, which is recognised by its content. When `retry` says
+    /// that the transport sends it again, and an equal start was accepted within [`START_RETRY_MAX`], it does nothing.
+    ///
+    /// [`START_RETRY_MAX`]: dauer_core::limits::START_RETRY_MAX
+    ///
+    /// # Errors
+    /// As [`Client::start`].
+    pub async fn start_alike(
+        &self,
+        request: StartRequest,
+        reuse: Reuse,
+        content: &[u8],
+        retry: bool,
+    ) -> Result<Created, ClientError> {
+        let alike = Alike { content, draw: self.env.random(), now: self.env.now() };
+        let execution = ExecutionId(self.random_key());
+        let start = send::start_alike(request, execution, alike, over(&reuse))?;
+        self.started_by(Create { start, reuse, retry }, execution).await
+    }
+
+    /// The run that a start begins. Random: a later start of the same id and key must not give the same run.
+    fn draw_execution(&self, instance: &InstanceId, key: u128) -> ExecutionId {
+        if planted::is_on(Bug::ExecutionFromKey) {
+            return execution_of(requested(instance, key));
+        }
+        ExecutionId(self.random_key())
+    }
+
+    async fn started_by(&self, create: Create, execution: ExecutionId) -> Result<Created, ClientError> {
+        // Before the run begins: the end of a short run may be hinted before anyone waits for it.
+        let following = self.watch.follow(&create.start.to, execution);
+        let created = self.place(&create).await?;
         if let Created::New(_) = created {
             following.keep();
         }
         Ok(created)
     }
 
-    async fn create(&self, create: &Create) -> Result<Created, ClientError> {
+    pub(crate) async fn create(&self, create: &Create) -> Result<Created, ClientError> {
         let mut attempts = 0;
         loop {
             let result = self.hub.create(vec![create.clone()]).await.into_iter().next();
             match result.unwrap_or(Err(Refused::Fenced)) {
                 Ok(created) => return Ok(created),
                 Err(Refused::Unknown(_)) if planted::is_on(Bug::AckBeforeCommit) => {
-                    return Ok(Created::New(execution_of(create.start.id)));
+                    return Ok(Created::New(
+                        carried(&create.start.class).map_or(ExecutionId(0), |r| r.execution),
+                    ));
                 }
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
@@ -203,45 +246,21 @@ impl Client {
         self.send(send::raise(to.clone(), name, data, self.caller())?).await
     }
 
-    /// Suspends an instance.
-    ///
-    /// # Errors
-    /// As [`Client::raise`].
-    pub async fn suspend(&self, to: &InstanceId, reason: Option<String>) -> Result<(), ClientError> {
-        self.send(send::suspend(to.clone(), reason, self.caller())?).await
-    }
-
-    /// Resumes an instance.
-    ///
-    /// # Errors
-    /// As [`Client::raise`].
-    pub async fn resume(&self, to: &InstanceId, reason: Option<String>) -> Result<(), ClientError> {
-        self.send(send::resume(to.clone(), reason, self.caller())?).await
-    }
-
-    /// Terminates an instance, its open children too when `recurse`.
-    ///
-    /// # Errors
-    /// As [`Client::raise`].
-    pub async fn terminate(
-        &self,
-        to: &InstanceId,
-        output: Option<String>,
-        recurse: bool,
-    ) -> Result<(), ClientError> {
-        self.send(send::terminate(to.clone(), output, recurse, self.caller())?).await
-    }
-
     async fn send(&self, message: Message) -> Result<(), ClientError> {
+        match self.deliver(&message).await? {
+            Delivered::Dropped(dauer_store::DropReason::Absent) => Err(ClientError::Absent(message.to)),
+            // A message to an ended instance has no effect, which is no error (behaviour 31). A repeat waits already.
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a message; what the store did with it.
+    pub(crate) async fn deliver(&self, message: &Message) -> Result<Delivered, ClientError> {
         let mut attempts = 0;
         loop {
             let result = self.hub.send(vec![message.clone()]).await.into_iter().next();
             match result.unwrap_or(Err(Refused::Fenced)) {
-                Ok(Delivered::Dropped(dauer_store::DropReason::Absent)) => {
-                    return Err(ClientError::Absent(message.to));
-                }
-                // Ended: nobody will see it, which is no error (behaviour 31). A repeat: it is there already.
-                Ok(_) => return Ok(()),
+                Ok(delivered) => return Ok(delivered),
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
         }
@@ -255,7 +274,7 @@ impl Client {
         }
         *attempts += 1;
         let delay = crate::backoff::delay(CALL_RETRY_DELAY, WAIT_POLL, *attempts, self.env.random());
-        self.env.sleep_until(self.env.now().after(delay)).await;
+        self.env.sleep(delay).await;
         Ok(())
     }
 
@@ -276,13 +295,14 @@ impl Client {
     /// Waits until the instance has begun to run.
     ///
     /// # Errors
-    /// [`ClientError::TimedOut`] after `timeout`; [`ClientError::Absent`] when there is no such instance by then.
+    /// [`ClientError::TimedOut`] after `timeout`; [`ClientError::Absent`] when there is no such instance by then, or at once
+    /// with [`Client::refusing_absent`].
     pub async fn wait_started(
         &self,
         instance: &InstanceId,
         timeout: Duration,
     ) -> Result<Record, ClientError> {
-        let begun = |record: &Record| record.status != Status::Pending;
+        let begun = |record: &Record| !record.is_unborn();
         self.wait_for(instance, timeout, (Matters::Begun, begun)).await
     }
 
@@ -313,7 +333,7 @@ impl Client {
         timeout: Duration,
         (matters, condition): (Matters, impl Fn(&Record) -> bool),
     ) -> Result<Record, ClientError> {
-        let deadline = self.env.now().after(timeout);
+        let deadline = self.env.steady().after(timeout);
         // Before the look: a change in between is not missed.
         let wait = self.watch.wait(instance, matters, &self.hub, &self.env);
         let judge = |found: Option<Record>| match found {
@@ -330,8 +350,8 @@ impl Client {
                 Err(seen) => seen,
             },
         };
-        while self.env.now() < deadline {
-            let alone = self.env.sleep_until(deadline.min(self.env.now().after(WAIT_ALONE)));
+        while self.env.steady() < deadline && (seen.is_some() || self.awaits_absent) {
+            let alone = self.env.sleep_until(deadline.min(self.env.steady().after(WAIT_ALONE)));
             let found = match select(pin!(wait.news()), alone).await {
                 Either::Left((News::Found(found), _)) if follows(&found, seen) => {
                     Some(Arc::unwrap_or_clone(found))
@@ -346,6 +366,12 @@ impl Client {
         let id = instance.clone();
         Err(if seen.is_none() { ClientError::Absent(id) } else { ClientError::TimedOut(id) })
     }
+}
+
+/// What a start does to a living run that its policy lets it replace.
+fn over(reuse: &Reuse) -> Over {
+    let living = reuse.replaceable.iter().any(|status| !status.is_ended());
+    if living { Over::Terminate } else { Over::Refuse }
 }
 
 /// Whether a record is a later one of the run that was seen. News may be older than the wait: of a run before, for which the

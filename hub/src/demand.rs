@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use dauer_core::Timestamp;
 use dauer_core::planted::{self, Bug};
+use dauer_store::Steady;
 
 use crate::options::DUE_TRUSTED;
 use crate::session::Session;
 
 /// A sleep; it gives the time until which it was asked for.
-pub(crate) type Sleep = BoxFuture<'static, Timestamp>;
+pub(crate) type Sleep = BoxFuture<'static, Steady>;
 
 /// Whether a claim is wanted, under way, or put off.
 pub(crate) struct Demand {
     wanted: bool,
     claiming: bool,
-    sleeping_until: Option<Timestamp>,
+    sleeping_until: Option<Steady>,
     fruitless: u32,
     /// There was no room for more when last looked at.
     full: bool,
@@ -49,7 +49,7 @@ impl Demand {
     /// The sleep until then has ended. Says whether it was the one that counts: one that was overtaken by an earlier one
     /// asks for nothing. Each would otherwise go on beside the other for ever, one more for every timer that cut a
     /// sleep short.
-    pub(crate) fn wake(&mut self, until: Timestamp) -> bool {
+    pub(crate) fn wake(&mut self, until: Steady) -> bool {
         let counts = self.sleeping_until == Some(until);
         if counts {
             self.sleeping_until = None;
@@ -133,7 +133,7 @@ impl Demand {
 
     /// A sleep, unless one that ends earlier is under way.
     fn sleep(&mut self, session: &Session, wait: Duration) -> Option<Sleep> {
-        let until = session.env.now().after(wait);
+        let until = session.env.steady().after(wait);
         if self.sleeping_until.is_some_and(|earlier| earlier <= until) {
             return None;
         }

@@ -16,7 +16,9 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use dauer_core::cancel::CancelReason;
 use dauer_core::model::{Kind, Queues};
 use dauer_core::{InstanceId, Timestamp};
-use dauer_store::{Cause, ClaimedTurn, Committed, Delivered, Hint, Refused, TaskLease};
+use dauer_store::{
+    Cause, ClaimedTurn, Committed, Delivered, Hint, Item, Refused, Release, Steady, TaskLease,
+};
 
 use crate::activities::{Answer, Done};
 use crate::cache::Cache;
@@ -41,7 +43,7 @@ pub(crate) enum Side {
 
 /// Something that was under way has come to an end.
 pub(crate) enum Step {
-    Woken(Side, Timestamp),
+    Woken(Side, Steady),
     Idle(Side, Option<Duration>),
     ClaimedTurns(Result<Vec<ClaimedTurn>, Refused>),
     AwaitedTurns(u64, Result<Vec<ClaimedTurn>, Refused>),
@@ -53,6 +55,8 @@ pub(crate) enum Step {
     Answered(Vec<(Answer, Result<Delivered, Refused>)>),
     AnswerAgain(Box<Answer>),
     TaskReleased,
+    /// A claim that was worth nothing was given back.
+    ClaimReleased,
     /// The store has said what became of the instances that tasks run for here.
     Looked(Vec<Found>, Duration),
     /// The next look may begin.
@@ -105,14 +109,14 @@ pub(crate) struct Dispatch {
     /// Whether all that is spawned shares one thread with this loop.
     pub(crate) single_threaded: bool,
     /// Since when tasks have been run as a part of it, since it last waited.
-    pub(crate) running_since: Option<Timestamp>,
+    pub(crate) running_since: Option<Steady>,
     /// A sleep has ended since turns were last claimed: nothing was told meanwhile.
     polls: bool,
     /// When turns were last claimed that this host may only be able to say something about.
-    explained_at: Timestamp,
+    explained_at: Steady,
     patience: Patience,
-    /// The latest time the store has told, and when that was heard, by this host's clock.
-    heard: Option<(Timestamp, Timestamp)>,
+    /// The latest time of the store, and the reading of this host's monotonic clock when it came.
+    heard: Option<(Timestamp, Steady)>,
 }
 
 /// Claims and executes until told to stop, then finishes what is in flight.
@@ -170,7 +174,7 @@ impl Dispatch {
             single_threaded: session.env.is_single_threaded(),
             running_since: None,
             polls: false,
-            explained_at: session.env.now(),
+            explained_at: session.env.steady(),
             patience: Patience::Fresh,
             heard: None,
             session,
@@ -260,6 +264,8 @@ impl Dispatch {
             }
             Step::AnswerAgain(answer) => self.answers.push(*answer),
             Step::TaskReleased => self.settle_tasks(1),
+            // A hint tells of it, as of all that becomes ready.
+            Step::ClaimReleased => {}
             Step::RanOut => {
                 if self.patience == Patience::Waits {
                     self.patience = Patience::Over;
@@ -325,7 +331,7 @@ impl Dispatch {
         if side == Side::Tasks {
             return None;
         }
-        let (now, pause) = (self.session.env.now(), self.session.options.poll_max);
+        let (now, pause) = (self.session.env.steady(), self.session.options.poll_max);
         let pause = if std::mem::take(&mut self.polls) { pause } else { pause * EXPLAIN_BUSY };
         if now.since(self.explained_at) < pause {
             return None;
@@ -361,6 +367,12 @@ impl Dispatch {
                 } else {
                     self.begin(*begin, false);
                 }
+            }
+            Admitted::Stale(fence) => {
+                let (session, item) = (Arc::clone(&self.session), Item::Turn(fence));
+                let release = Release { item, delay: Duration::ZERO, trouble: None, failed: false };
+                let released = async move { session.give_back(release).await };
+                self.steps.push(released.map(|()| Step::ClaimReleased).boxed());
             }
             Admitted::Waits | Admitted::Known => {}
         }
@@ -399,29 +411,29 @@ impl Dispatch {
 
     pub(crate) fn hear(&mut self, told: Timestamp) {
         if self.heard.is_none_or(|(latest, _)| latest <= told) {
-            self.heard = Some((told, self.session.env.now()));
+            self.heard = Some((told, self.session.env.steady()));
         }
     }
 
-    /// The store's time, as far as it is known: what it last told, carried on by this host's clock for a moment. Longer,
-    /// and the clock would decide, which may be wrong. It is rather behind than ahead: clocks that are read in whole
+    /// The store's time, as far as it is known: its last time, carried on by this host's monotonic clock for a moment.
+    /// The store's clock may go at another rate. The result is rather behind than ahead: clocks that are read in whole
     /// milliseconds measure up to one too many.
     pub(crate) fn store_now(&self) -> Option<Timestamp> {
         let (told, heard_at) = self.heard?;
-        let now = self.session.env.now();
-        let since = now.since(heard_at);
+        let since = self.session.env.steady().since(heard_at);
         let carried = since.saturating_sub(Duration::from_millis(1));
-        (now >= heard_at && since <= TIME_CARRIED_MAX).then(|| told.after(carried))
+        (since <= TIME_CARRIED_MAX).then(|| told.after(carried))
     }
 }
 
-/// Claims, if the session may; and renews it when the store would not have it: it may hold the session for expired,
-/// after a jump of its clock, say.
+/// Claims. The session is renewed first when its lease has run out by this host's clock, or when the wall clock has leapt:
+/// the store's clock may have leapt with it. It is renewed afterwards when the store refuses the claim, which may hold the
+/// session for expired.
 async fn ask<T>(
     session: &Session,
     claim: impl Future<Output = Result<Vec<T>, Refused>>,
 ) -> Result<Vec<T>, Refused> {
-    if !session.may_claim() {
+    if (!session.may_claim() || session.wall_clock_leapt()) && !session.renew().await {
         return Err(Refused::NotExecuted(Cause::new("the session could not be renewed")));
     }
     let claimed = claim.await;

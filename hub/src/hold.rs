@@ -6,6 +6,7 @@ use dauer_core::planted::{self, Bug};
 use dauer_store::{ClaimedTurn, Fence, Message};
 
 use crate::cache::Entry;
+use crate::inspect::{HeldPhase, HeldTurn};
 
 /// One hold of one instance, from the claim until this host is done with it.
 pub(crate) type Ticket = u64;
@@ -81,6 +82,17 @@ impl Held {
         counts.claimed += 1;
         let (phase, waiting) = (Phase::Turning, Vec::new());
         Self { ticket, fence, phase, waiting, claim: None, claimed: true, kept: false }
+    }
+
+    /// What an operator sees of it.
+    pub(crate) fn inspected(&self) -> HeldTurn {
+        let phase = match self.phase {
+            Phase::Turning => HeldPhase::Turning,
+            Phase::Committing { .. } => HeldPhase::Committing,
+            Phase::Idle(_) => HeldPhase::Kept,
+            Phase::Releasing => HeldPhase::Releasing,
+        };
+        HeldTurn { fence: self.fence.clone(), phase }
     }
 
     /// It is no longer held.

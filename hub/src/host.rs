@@ -2,19 +2,20 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
-use dauer_core::{HostId, SessionId, Timestamp};
+use dauer_core::{HostId, SessionId};
 use dauer_store::{Env, Manage, Refused, Work};
 
 use crate::executor::Executor;
+use crate::inspect::Inspector;
 use crate::options::HostOptions;
-use crate::session::{News, Session, Stop};
+use crate::session::{Instant, News, Renewed, Session, Stop};
 use crate::{backoff, dispatch, renewal};
 
 /// One host in one hub. [`Host::run`] is all of its life.
@@ -24,12 +25,19 @@ pub struct Host {
     executor: Arc<dyn Executor>,
     id: HostId,
     options: HostOptions,
+    inspector: Inspector,
 }
 
 impl Host {
     /// A host with default settings.
     pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>, executor: Arc<dyn Executor>, id: HostId) -> Self {
-        Self { hub, env, executor, id, options: HostOptions::default() }
+        Self { hub, env, executor, id, options: HostOptions::default(), inspector: Inspector::default() }
+    }
+
+    /// Asks this host what it holds, while it runs.
+    #[must_use]
+    pub fn inspector(&self) -> Inspector {
+        self.inspector.clone()
     }
 
     /// With other settings.
@@ -55,7 +63,7 @@ impl Host {
         }
     }
 
-    fn session(&self, work: Arc<dyn Work>, opened_at: Timestamp) -> (Arc<Session>, UnboundedReceiver<News>) {
+    fn session(&self, work: Arc<dyn Work>, opened_at: Instant) -> (Arc<Session>, UnboundedReceiver<News>) {
         let (tell, news) = unbounded();
         let session = Session {
             hub: Arc::clone(&self.hub),
@@ -63,20 +71,22 @@ impl Host {
             env: Arc::clone(&self.env),
             executor: Arc::clone(&self.executor),
             options: self.options.clone(),
-            renewed_at: AtomicI64::new(opened_at.0),
+            renewed: Renewed::new(opened_at),
             over: AtomicBool::new(false),
             news: tell,
         };
-        (Arc::new(session), news)
+        let session = Arc::new(session);
+        self.inspector.follow(&session);
+        (session, news)
     }
 
     /// Opens a session, and says when it was asked for; `None` when told to stop before that succeeded.
-    async fn attach(&self, stop: &Stop) -> Result<Option<(Arc<dyn Work>, Timestamp)>, Refused> {
+    async fn attach(&self, stop: &Stop) -> Result<Option<(Arc<dyn Work>, Instant)>, Refused> {
         let mut attempts = 0;
         loop {
             let session = SessionId(u128::from(self.env.random()) << 64 | u128::from(self.env.random()));
             let host = dauer_store::Host { id: self.id.clone(), session, lease: self.options.lease };
-            let began = self.env.now();
+            let began = Instant::of(&*self.env);
             match self.hub.attach(host).await {
                 Ok(work) => {
                     tracing::info!(host = %self.id, ?session, "a session was opened");
@@ -95,7 +105,7 @@ impl Host {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.env.sleep_until(self.env.now().after(duration))
+        self.env.sleep(duration)
     }
 
     /// Serves one session until it is over, or the host has drained.
@@ -107,7 +117,7 @@ impl Host {
         let renewal = self.beside(renewal::run(Arc::clone(session), ended));
         let overdue = stop.clone().then({
             let (env, drain) = (Arc::clone(&self.env), self.options.drain_max);
-            move |()| env.sleep_until(env.now().after(drain))
+            move |()| env.sleep(drain)
         });
         // A session that the store has ended is left at once; its loop notices by itself.
         let work = select(dispatch, renewal);

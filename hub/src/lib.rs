@@ -10,7 +10,7 @@
 //! - `cancel` tells tasks that nobody wants their answers any more;
 //! - `demand` says when to claim, `renewal` keeps the session alive, `cache` remembers what the next turn needs;
 //! - `client` starts, sends and waits, `watch` wakes its waits, `find` queries and purges, `history` reads histories,
-//!   `operate` rewinds, restarts and ends by force.
+//!   `control` suspends, resumes, ends and replaces, `operate` rewinds and restarts.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -21,6 +21,7 @@ mod cancel;
 mod causes;
 mod client;
 mod commit;
+mod control;
 mod demand;
 mod dispatch;
 mod executor;
@@ -28,6 +29,7 @@ mod find;
 mod history;
 mod hold;
 mod host;
+mod inspect;
 mod operate;
 mod options;
 mod remote;
@@ -48,5 +50,6 @@ pub use executor::{
 };
 pub use history::HistoryReader;
 pub use host::Host;
+pub use inspect::{HeldPhase, HeldTurn, Inspection, Inspector};
 pub use options::{HostOptions, TroublePolicy};
 pub use remote::RemoteError;

@@ -1,9 +1,9 @@
-//! What operators do to instances: look at their histories, rewind them, start them again, end them by force.
+//! What operators do to instances: look at their histories, rewind them, start them again.
 
 use dauer_core::ledger::Ledger;
 use dauer_core::model::{Checkpoint, Class, Message, Record, Status, StoredBatch};
 use dauer_core::send::StartRequest;
-use dauer_core::turn::{self, Finished, Order};
+use dauer_core::turn::{self, Finished};
 use dauer_core::{ExecutionId, InstanceId};
 use dauer_proto::{EventType, ExecutionStartedEvent, HistoryEvent};
 use dauer_store::{Created, Fence, Refused, Reuse, Slice};
@@ -80,45 +80,16 @@ impl Client {
         for batch in self.batches(&instance, record.execution).await? {
             past.extend(ledger.absorb(&batch).map_err(|error| unusable(error.into()))?);
         }
-        let rewound = turn::rewind(fence, record, (&ledger, &past), self.env().now(), reason);
+        // The turn's time is the store's. This client's clock may be ahead of it.
+        let seen = self.inspect(&instance).await?;
+        let now = seen.ok_or_else(|| ClientError::Absent(instance.clone()))?.now;
+        let rewound = turn::rewind(fence, record, (&ledger, &past), now, reason);
         let Finished { checkpoint, .. } = rewound.map_err(|error| unusable(error.into()))?;
         Ok(checkpoint)
     }
 
-    /// Ends an instance as Terminated at once: nobody has to run its code for it, which may be gone. Open children are
-    /// terminated in their own time when the order says so.
-    ///
-    /// # Errors
-    /// [`ClientError::Absent`], [`ClientError::Ended`], or why it cannot be done.
-    pub async fn force_terminate(&self, instance: &InstanceId, order: &Order) -> Result<(), ClientError> {
-        let mut attempts = 0;
-        loop {
-            let (fence, record) = self.fenced(instance).await?;
-            if record.status.is_ended() {
-                return Err(ClientError::Ended { instance: instance.clone(), status: record.status });
-            }
-            let unusable = |source: Unusable| ClientError::History { instance: instance.clone(), source };
-            let mut ledger = Ledger::new(instance.clone(), record.execution);
-            for batch in self.batches(instance, record.execution).await? {
-                ledger.absorb(&batch).map_err(|error| unusable(error.into()))?;
-            }
-            if ledger.events() != record.history_len {
-                // The run moved on between the two reads.
-                self.again(unsettled(), &mut attempts).await?;
-                continue;
-            }
-            let ended = turn::force_terminate(fence, record, ledger, self.env().now(), order);
-            let Finished { checkpoint, .. } = ended.map_err(|error| unusable(error.into()))?;
-            match self.amend(checkpoint).await {
-                Ok(()) => return Ok(()),
-                Err(Refused::Fenced) => self.again(unsettled(), &mut attempts).await?,
-                Err(refused) => return Err(refused.into()),
-            }
-        }
-    }
-
     /// Writes a checkpoint that nobody has claimed. The same again is safe: the store knows it.
-    async fn amend(&self, checkpoint: Checkpoint) -> Result<(), Refused> {
+    pub(crate) async fn amend(&self, checkpoint: Checkpoint) -> Result<(), Refused> {
         let mut attempts = 0;
         loop {
             match self.hub().amend(checkpoint.clone()).await {
@@ -209,7 +180,7 @@ impl Client {
         Err(if whole { unusable(Unusable::NoStart) } else { ClientError::MovedOn(instance.clone()) })
     }
 
-    /// The input of a run, whether it has begun or not. One that was ended by force before it began has none.
+    /// The input of a run, whether it has begun or not. One that an older dauer ended before it began has none.
     ///
     /// # Errors
     /// As [`Client::started`].
@@ -222,7 +193,7 @@ impl Client {
     }
 
     /// What a run that has not begun is to begin with.
-    async fn start_waiting(&self, instance: &InstanceId) -> Result<Option<Message>, ClientError> {
+    pub(crate) async fn start_waiting(&self, instance: &InstanceId) -> Result<Option<Message>, ClientError> {
         let mut attempts = 0;
         loop {
             match self.hub().read_start(instance).await {
@@ -232,7 +203,7 @@ impl Client {
         }
     }
 
-    async fn batches(
+    pub(crate) async fn batches(
         &self,
         instance: &InstanceId,
         execution: ExecutionId,
@@ -246,7 +217,7 @@ impl Client {
         Ok(batches)
     }
 
-    async fn fenced(&self, instance: &InstanceId) -> Result<(Fence, Record), ClientError> {
+    pub(crate) async fn fenced(&self, instance: &InstanceId) -> Result<(Fence, Record), ClientError> {
         let mut attempts = 0;
         loop {
             match self.hub().get(vec![instance.clone()]).await {
@@ -261,12 +232,12 @@ impl Client {
 }
 
 /// For another look after somebody was faster.
-fn unsettled() -> Refused {
+pub(crate) fn unsettled() -> Refused {
     Refused::NotExecuted(dauer_store::Cause::new("the instance changed meanwhile"))
 }
 
 /// The record that a message brings its instance into being with.
-fn carried(class: &Class) -> Option<&Record> {
+pub(crate) fn carried(class: &Class) -> Option<&Record> {
     match class {
         Class::Start(start) | Class::Rewind(start) => Some(&start.record),
         Class::Control(_) | Class::Ordinary => None,

@@ -8,6 +8,17 @@ use dauer_core::model::TroubleKind;
 /// How often a client looks at what it waits for when no hint comes: hints may be lost, and this bounds what that costs.
 pub(crate) const WAIT_POLL: Duration = Duration::from_secs(2);
 
+/// How many polls ([`WAIT_POLL`]) a client leaves a control message, or a start that replaces a run, to the hosts before it
+/// carries it out itself. One may fall just before a host comes; two show that none does.
+pub(crate) const CONTROL_POLLS: u32 = 2;
+
+/// A live session that has held the instance for this long runs a turn of it, and its host takes the message afterwards. A
+/// host that finds that it has no code for an instance gives it back within less.
+pub(crate) const CONTROL_HELD: Duration = Duration::from_millis(500);
+
+/// The delay before its first look at such a message, doubled each time: a host that listens takes a message within less.
+pub(crate) const CONTROL_LOOK_MIN: Duration = Duration::from_millis(10);
+
 /// How many instances such a look asks for; the next one goes on where it ended. So ten thousand waits cost no more than
 /// these few, and a hint that was lost is made up for within minutes.
 pub(crate) const WAIT_POLL_IDS_MAX: usize = 64;
@@ -61,10 +72,19 @@ pub(crate) const EXPLAIN_BUSY: u32 = 6;
 /// that the store works on the first while the rest is still being made.
 pub(crate) const COMMITS_MAX: usize = 64;
 
-/// How long a host's clock may carry on the time that the store last told. A turn that a result begins takes its time
-/// from there; longer, and a clock that jumped would decide when timers fire. A result that comes later goes to the
+/// How long a host's monotonic clock may carry on the store's last time. A turn that a result begins takes its time from
+/// there. Longer, and a store's clock that was set would be missed. A result that comes later goes to the
 /// inbox, and the claim that brings it brings the time: one more write, after a second in which nothing happened.
 pub(crate) const TIME_CARRIED_MAX: Duration = Duration::from_secs(1);
+
+/// The part of the lease by which the wall clock must move, against the monotonic one, before the session is renewed at once.
+/// A smaller step leaves the session, which is renewed at half of the lease, three eighths of it in the worst case. Clocks that
+/// are slewed drift by less than a thousandth.
+pub(crate) const LEAP_SHARE: u32 = 8;
+
+/// How often the wall clock is compared with the monotonic one between two renewals: every two seconds with the default
+/// lease. It costs two readings of a clock. A host that claims notices a leap earlier.
+pub(crate) const LEAP_LOOKS: u32 = 8;
 
 /// The part of the turns in flight, one in so many, that is left to claimed instances when results begin turn after turn.
 pub(crate) const CLAIMED_SHARE: usize = 16;

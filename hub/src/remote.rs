@@ -24,9 +24,16 @@ pub enum RemoteError {
         /// What it said.
         source: Cause,
     },
-    /// The protocol has no way to ask for it.
-    #[error("a server cannot be asked for {0}; give the URL of its store instead")]
-    Unsupported(&'static str),
+    /// The server does not have a service that the call needs.
+    #[error(
+        "the server {address} has no service {service}; use a dauer server as new as this client, or the URL of its store"
+    )]
+    Unsupported {
+        /// The address of the server.
+        address: String,
+        /// The full name of the missing gRPC service.
+        service: &'static str,
+    },
     /// It answered with an error that no other kind stands for.
     #[error("the server {address} answered {code}; look at its log")]
     Failed {

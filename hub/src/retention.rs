@@ -63,7 +63,7 @@ pub async fn run(
 }
 
 fn sleep(env: &dyn Env, duration: Duration) -> BoxFuture<'static, ()> {
-    env.sleep_until(env.now().after(duration))
+    env.sleep(duration)
 }
 
 /// One pass over everything that has been ended for long enough; how many were removed.

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
+use futures::channel::oneshot;
 use futures::future::{BoxFuture, Shared};
 
-use dauer_core::Timestamp;
 use dauer_core::model::{Queues, Tags};
-use dauer_store::{Env, Lost, Manage, Refused, Release, Want, Work};
+use dauer_store::{Env, Lost, Manage, Refused, Release, Steady, Want, Work};
 
 use crate::executor::Executor;
-use crate::options::HostOptions;
+use crate::inspect::Inspection;
+use crate::options::{HostOptions, LEAP_SHARE};
 
 /// A signal that may be waited for by many.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
@@ -23,6 +24,49 @@ pub(crate) enum News {
     Renewed(Vec<Lost>),
     /// The session is over.
     Over,
+    /// An operator asks what the session holds.
+    Inspect(oneshot::Sender<Inspection>),
+}
+
+/// Both clocks of a host, read at the same moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant {
+    at: Steady,
+    /// The wall clock minus the monotonic one, in milliseconds. Changes only when the wall clock is set.
+    ahead: i64,
+}
+
+impl Instant {
+    pub(crate) fn of(env: &dyn Env) -> Self {
+        let at = env.steady();
+        Self { at, ahead: env.now().0.saturating_sub(at.0) }
+    }
+}
+
+/// When a session was last renewed, shared by the loops of the session. Its two values are read one by one: a mixture of
+/// two renewals can at worst cause one more renewal.
+pub(crate) struct Renewed {
+    at: AtomicI64,
+    ahead: AtomicI64,
+}
+
+impl Renewed {
+    pub(crate) fn new(instant: Instant) -> Self {
+        Self { at: AtomicI64::new(instant.at.0), ahead: AtomicI64::new(instant.ahead) }
+    }
+
+    fn set(&self, instant: Instant) {
+        self.at.store(instant.at.0, Ordering::Relaxed);
+        self.ahead.store(instant.ahead, Ordering::Relaxed);
+    }
+
+    fn at(&self) -> Steady {
+        Steady(self.at.load(Ordering::Relaxed))
+    }
+
+    fn ahead(&self) -> i64 {
+        self.ahead.load(Ordering::Relaxed)
+    }
 }
 
 /// One session's surroundings.
@@ -32,8 +76,8 @@ pub(crate) struct Session {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) options: HostOptions,
-    /// When the session was last known to be alive, in milliseconds of this host's clock.
-    pub(crate) renewed_at: AtomicI64,
+    /// When the session was last known to be alive.
+    pub(crate) renewed: Renewed,
     /// Set when the store says that the session is over: nothing it holds is worth finishing.
     pub(crate) over: AtomicBool,
     /// To the loop.
@@ -50,17 +94,17 @@ impl Session {
         self.tell(News::Over);
     }
 
-    fn tell(&self, news: News) {
+    pub(crate) fn tell(&self, news: News) {
         // Nobody listens when the loop has ended: then there is nothing left to do.
         let _ = self.news.unbounded_send(news);
     }
 
     /// Renews the session and all it holds; whether that succeeded.
     pub(crate) async fn renew(&self) -> bool {
-        let began = self.env.now();
+        let began = Instant::of(&*self.env);
         match self.work.renew().await {
             Ok(lost) => {
-                self.renewed_at.store(began.0, Ordering::Relaxed);
+                self.renewed.set(began);
                 tracing::info!("the session was renewed");
                 if !lost.is_empty() {
                     tracing::warn!(items = lost.len(), "items were taken over by another host");
@@ -80,15 +124,20 @@ impl Session {
         }
     }
 
-    /// Whether the lease still runs by this host's clock. A host that cannot renew takes no more work: it would only
-    /// be taken away again.
+    /// Whether the lease still runs by this host's monotonic clock. A host that cannot renew takes no more work: it would
+    /// only be taken away again.
     pub(crate) fn may_claim(&self) -> bool {
-        let renewed_at = Timestamp(self.renewed_at.load(Ordering::Relaxed));
-        self.env.now().since(renewed_at) < self.options.lease
+        self.env.steady().since(self.renewed.at()) < self.options.lease
+    }
+
+    /// Whether the wall clock was set since the last renewal, by an amount that matters to the lease.
+    pub(crate) fn wall_clock_leapt(&self) -> bool {
+        let moved = Instant::of(&*self.env).ahead.abs_diff(self.renewed.ahead());
+        Duration::from_millis(moved) >= self.options.lease / LEAP_SHARE
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.env.sleep_until(self.env.now().after(duration))
+        self.env.sleep(duration)
     }
 
     /// Gives an item back. As long as the session lives, whatever it holds is renewed with it, so this is tried until

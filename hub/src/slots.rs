@@ -12,11 +12,13 @@
 
 use dauer_core::cancel::{CancelReason, Cancellation};
 use dauer_core::model::{Completion, TaskFence};
+use dauer_core::planted::{self, Bug};
 use dauer_core::{Epoch, ExecutionId, InstanceId, MessageId, Timestamp};
 use dauer_store::{ById, ClaimedTurn, Fence, Message};
 
 use crate::cache::Entry;
 use crate::hold::{Begin, Counts, Held, Kept, Phase, Ticket, Worth};
+use crate::inspect::HeldTurn;
 
 #[derive(Default)]
 struct Slot {
@@ -64,6 +66,9 @@ pub(crate) enum Admitted {
     Waits,
     /// Nothing. Its messages come with the answer to a commit, or with the next claim.
     Known,
+    /// Nothing, and no hold here is of its epoch: it is given back. Otherwise the store would take the instance for held as
+    /// long as the session lives.
+    Stale(Fence),
 }
 
 /// What becomes of an instance after a commit that keeps it.
@@ -84,6 +89,13 @@ impl Slots {
         self.counts.held
     }
 
+    /// The instances that are held, by id.
+    pub(crate) fn turns(&self) -> Vec<HeldTurn> {
+        let held = |id: &InstanceId| self.slots.get(id).and_then(|slot| slot.held.as_ref());
+        let ids = self.slots.instances();
+        ids.iter().filter_map(held).map(Held::inspected).collect()
+    }
+
     /// Turns that run or are being committed: all of them, and those that came with a claim.
     pub(crate) fn active(&self) -> (usize, usize) {
         (self.counts.active, self.counts.claimed)
@@ -98,13 +110,13 @@ impl Slots {
     pub(crate) fn admit(&mut self, claimed: ClaimedTurn, bytes_max: usize) -> Admitted {
         let instance = &claimed.fence.instance;
         if self.settled.get(instance).is_some_and(|settled| *settled >= claimed.fence.epoch) {
-            return Admitted::Known;
+            return self.dropped(claimed.fence);
         }
         let slot = self.slots.or_default(instance);
         let mut orphans = Vec::new();
         if let Some(held) = &mut slot.held {
             match held.judge(&claimed.fence) {
-                Worth::Nothing => return Admitted::Known,
+                Worth::Nothing => return self.dropped(claimed.fence),
                 Worth::Later => {
                     held.claim = Some(Box::new(claimed));
                     return Admitted::Waits;
@@ -124,6 +136,20 @@ impl Slots {
         slot.held = Some(Held::new(ticket, claimed.fence.clone(), &mut self.counts));
         let begin = Begin { ticket, claimed, completions: Vec::new(), entry: None };
         Admitted::Begin(Box::new(begin), orphans)
+    }
+
+    /// A claim that is worth nothing. One of an epoch that is held here is given back with that hold.
+    fn dropped(&self, claim: Fence) -> Admitted {
+        let held = self.slots.get(&claim.instance).and_then(|slot| slot.held.as_ref());
+        let is_held = held.is_some_and(|held| {
+            let waiting = held.claim.as_ref().map(|waiting| waiting.fence.epoch);
+            held.fence.epoch == claim.epoch || waiting == Some(claim.epoch)
+        });
+        if is_held || planted::is_on(Bug::PurgeResetsEpoch) {
+            Admitted::Known
+        } else {
+            Admitted::Stale(claim)
+        }
     }
 
     /// No claim is under way that was sent before this.

@@ -283,7 +283,7 @@ enum Wanted {
 async fn listen(listening: Listening, changes: Changes, seam: (Arc<dyn Manage>, Arc<dyn Env>)) {
     let watch = &listening.watch;
     let mut changes = changes.fuse();
-    let poll = || seam.1.sleep_until(seam.1.now().after(watch.poll_after())).fuse();
+    let poll = || seam.1.sleep(watch.poll_after()).fuse();
     let mut poll_is_due = poll();
     // Somebody else's writes come without ids. One look at a time answers all of them that came before it began.
     let mut looking: Fuse<BoxFuture<'static, ()>> = Fuse::terminated();
@@ -329,7 +329,7 @@ async fn listen(listening: Listening, changes: Changes, seam: (Arc<dyn Manage>, 
 
 /// Looks at what is waited for; then rests, so that looking takes a small part of the time however many they are.
 async fn look(watch: Arc<Watch>, instances: Vec<InstanceId>, (hub, env): (Arc<dyn Manage>, Arc<dyn Env>)) {
-    let began = env.now();
+    let began = env.steady();
     for part in instances.chunks(LOOK_IDS_MAX) {
         // A store that cannot answer now is asked by the waits themselves, after a while.
         let Ok(found) = hub.get(part.to_vec()).await else { break };
@@ -338,8 +338,8 @@ async fn look(watch: Arc<Watch>, instances: Vec<InstanceId>, (hub, env): (Arc<dy
             watch.tell(&fence.instance, record.status, || News::Found(Arc::clone(&record)));
         }
     }
-    let rest = LOOK_PAUSE.max(env.now().since(began) * LOOK_SHARE);
-    env.sleep_until(env.now().after(rest)).await;
+    let rest = LOOK_PAUSE.max(env.steady().since(began) * LOOK_SHARE);
+    env.sleep(rest).await;
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

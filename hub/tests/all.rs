@@ -6,6 +6,8 @@ mod at_once;
 mod at_rest;
 mod cancel;
 mod claims;
+mod clocks;
+mod control;
 mod fusion;
 mod host;
 mod operators;

@@ -68,11 +68,11 @@ async fn a_request_is_one_start_also_when_its_answer_is_lost() {
         world.client.start_requested(request, Reuse::default(), key)
     };
     world.plan.then(Call::Create, [Fault::LoseRequest, Fault::ExecuteAndFail]);
-    let Created::Repeat(execution) = start(7).await.unwrap() else {
+    let Created::Repeat(Some(execution)) = start(7).await.unwrap() else {
         panic!("the second attempt had done it")
     };
     assert_eq!(world.client.get(&id).await.unwrap().unwrap().execution, execution);
-    assert!(matches!(start(7).await.unwrap(), Created::Repeat(again) if again == execution));
+    assert!(matches!(start(7).await.unwrap(), Created::Repeat(Some(again)) if again == execution));
     let other = start(8).await.unwrap_err();
     assert!(matches!(other, ClientError::Refused(Refused::Exists(Status::Pending))), "{other}");
 }

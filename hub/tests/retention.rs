@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use tokio::task::JoinHandle;
 
-use dauer_core::InstanceId;
 use dauer_core::model::{Over, Record, Status};
 use dauer_core::send::{self, Caller, StartRequest};
+use dauer_core::{ExecutionId, InstanceId};
 use dauer_hub::{HostOptions, retention};
 use dauer_memory::{Call, Fault};
 use dauer_store::{Delivered, Env, Manage};
@@ -131,7 +131,9 @@ async fn one_that_must_stay_does_not_hold_up_the_others() {
     // A start waits at the first hundred, and nobody is there to take it.
     for (request, id) in (1..).zip(&ids[..100]) {
         let caller = Caller { request, repeatable: true, now: host.env.now() };
-        let start = send::start(StartRequest::new(id.clone(), "chain"), caller, Over::Refuse).unwrap();
+        let start =
+            send::start(StartRequest::new(id.clone(), "chain"), ExecutionId(request), caller, Over::Refuse)
+                .unwrap();
         let sent = world.hub.send(vec![start]).await.pop().unwrap().unwrap();
         assert_eq!(sent, Delivered::Applied, "{id}");
     }

@@ -38,11 +38,15 @@ impl Workers {
         response: OrchestratorResponse,
     ) -> Option<(String, Result<Assembled, Stalled>)> {
         let mut state = self.state();
+        let token = &response.completion_token;
+        if state.debts.pay(&instance, token, self.env().steady()) {
+            // The next turn of the instance may wait for this.
+            state.tell_of_room();
+            return None;
+        }
         let token = state.tokens.resolve(&response.completion_token, &Work::Turn(instance))?;
-        let stream = state.tokens.get_mut(&token)?.stream;
-        let names_tokens = state.names_tokens(stream);
         let dispatched = state.tokens.get_mut(&token)?;
-        if !names_tokens && is_behind(&response, dispatched.last_action) {
+        if response.completion_token.is_empty() && is_behind(&response, dispatched.last_action) {
             return None;
         }
         let assembled = dispatched.assembly.add(response, &self.options().limits);
@@ -81,7 +85,12 @@ impl Workers {
 
     /// A worker does not want what it was given under this token: it is given back, and handed out again after a while.
     pub fn abandon(&self, token: &str) {
-        let Some(dispatched) = self.state().take(token) else { return self.drop_answer() };
+        let taken = {
+            let mut state = self.state();
+            state.debts.cancel(token);
+            state.take(token)
+        };
+        let Some(dispatched) = taken else { return self.drop_answer() };
         self.count(&self.counts.abandoned);
         let _ = dispatched.tell.unbounded_send(Event::Abandoned(dispatched.stream));
     }

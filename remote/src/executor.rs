@@ -165,10 +165,7 @@ fn abandoned() -> Stalled {
 }
 
 fn not_live() -> Stalled {
-    Stalled::new(
-        TroubleKind::InvalidAnswer,
-        "a remote worker has no live future; run `dauer audit` on the store",
-    )
+    Stalled::new(TroubleKind::InvalidAnswer, "a remote worker has no live future; audit the store")
 }
 
 fn undecodable(error: BlobError) -> Stalled {

@@ -8,12 +8,12 @@ use futures::channel::oneshot;
 use futures::future::{FutureExt, pending};
 use futures::stream::StreamExt;
 
-use dauer_core::Timestamp;
 use dauer_core::model::QueueKey;
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{Assembly, Work};
 use dauer_hub::{ActivityDone, Receipt};
 use dauer_proto::WorkItem;
+use dauer_store::Steady;
 
 use crate::state::{Dispatched, Place, Side, Size, StreamId};
 use crate::workers::Workers;
@@ -80,7 +80,7 @@ pub(crate) struct Flight<'w> {
     current: Option<StreamId>,
     asked: BTreeSet<StreamId>,
     /// A worker that had it was lost at this time, and may still answer.
-    lost_at: Option<Timestamp>,
+    lost_at: Option<Steady>,
     /// How many workers were lost with it.
     losses: u32,
     /// The worker could not fetch the history.
@@ -89,9 +89,12 @@ pub(crate) struct Flight<'w> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
+        // A worker that takes longer for a turn hangs, and is not expected to answer.
+        let now = self.workers.env().steady();
+        let until = now.after(self.workers.options().turn_answer_max);
         let mut state = self.workers.state();
         for token in &self.tokens {
-            state.take(token);
+            state.give_up(token, (now, until));
         }
     }
 }
@@ -118,6 +121,7 @@ impl<'w> Flight<'w> {
             let wake = match self.launch(load) {
                 Launch::Sent => self.wait(self.patience(load.side()), None).await,
                 Launch::Busy(room) => self.wait(None, Some(room)).await,
+                Launch::Owed(until, room) => self.wait(until, Some(room)).await,
                 Launch::TooLarge(max) => return End::TooLarge(max),
                 Launch::Nobody(room) => match self.grace_ends(load.side()) {
                     Some(until) => self.wait(Some(until), Some(room)).await,
@@ -137,7 +141,14 @@ impl<'w> Flight<'w> {
         }
         let streamed_from =
             if self.whole { usize::MAX } else { self.workers.options().history_streamed_from };
+        let now = self.workers.env().steady();
         let mut state = self.workers.state();
+        if let Work::Turn(instance) = &load.work {
+            let until = state.debts.end(instance, now);
+            if until.is_some() || state.is_out(&load.work, &self.tokens) {
+                return Launch::Owed(until, state.wait_for_room());
+            }
+        }
         let (stream, streamed) =
             match state.place(load.side(), load.queue, load.size, (&self.asked, streamed_from)) {
                 Place::Whole(stream) => (stream, false),
@@ -149,9 +160,11 @@ impl<'w> Flight<'w> {
         let dispatched = Dispatched {
             stream,
             side: load.side(),
+            names_tokens: state.names_tokens(stream),
             tell: self.tell.clone(),
             assembly: Assembly::default(),
             last_action: load.last_action,
+            lost_until: None,
         };
         let bytes = if streamed { load.size.bare } else { load.size.whole };
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
@@ -162,20 +175,20 @@ impl<'w> Flight<'w> {
     }
 
     /// How long a worker is waited for before another one is asked. Activities take as long as they take.
-    fn patience(&self, side: Side) -> Option<Timestamp> {
+    fn patience(&self, side: Side) -> Option<Steady> {
         let max = self.workers.options().turn_answer_max;
-        (side == Side::Turn).then(|| self.workers.env().now().after(max))
+        (side == Side::Turn).then(|| self.workers.env().steady().after(max))
     }
 
     /// Until when a lost worker may still answer, if that is not over.
-    fn grace_ends(&self, side: Side) -> Option<Timestamp> {
+    fn grace_ends(&self, side: Side) -> Option<Steady> {
         let options = self.workers.options();
         let grace: Duration = match side {
             Side::Turn => options.turn_return_after,
             Side::Activity => options.activity_return_after,
         };
         let until = self.lost_at?.after(grace);
-        (self.workers.env().now() < until).then_some(until)
+        (self.workers.env().steady() < until).then_some(until)
     }
 
     /// What follows from what was heard; nothing when it is to go on.
@@ -203,7 +216,7 @@ impl<'w> Flight<'w> {
             }
             Event::Lost { stream, names_tokens } if self.current == Some(stream) => {
                 self.current = None;
-                self.lost_at = Some(self.workers.env().now());
+                self.lost_at = Some(self.workers.env().steady());
                 self.losses += 1;
                 if self.losses > 1 {
                     let (work, losses) = (&load.work, self.losses);
@@ -235,7 +248,7 @@ impl<'w> Flight<'w> {
             return None;
         }
         let until = self.lost_at?.after(self.workers.options().activity_return_after);
-        while self.workers.env().now() < until {
+        while self.workers.env().steady() < until {
             match self.wait(Some(until), None).await {
                 Wake::Event(Event::Activity(done, receipt)) => return Some(End::Activity(done, receipt)),
                 Wake::Event(Event::Turn(answer, receipt)) => return Some(End::Turn(answer, receipt)),
@@ -245,7 +258,7 @@ impl<'w> Flight<'w> {
         None
     }
 
-    async fn wait(&mut self, until: Option<Timestamp>, room: Option<oneshot::Receiver<()>>) -> Wake {
+    async fn wait(&mut self, until: Option<Steady>, room: Option<oneshot::Receiver<()>>) -> Wake {
         let env = self.workers.env();
         // What is not waited for never comes.
         let mut time = until.map_or_else(|| pending().boxed(), |until| env.sleep_until(until)).fuse();
@@ -263,6 +276,8 @@ enum Launch {
     /// A worker has it.
     Sent,
     Busy(oneshot::Receiver<()>),
+    /// A worker without tokens has an earlier turn of the instance, until that time at most.
+    Owed(Option<Steady>, oneshot::Receiver<()>),
     TooLarge(usize),
     Nobody(oneshot::Receiver<()>),
 }

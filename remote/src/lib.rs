@@ -13,6 +13,7 @@
 //! Nothing here knows a runtime: time, chance and concurrency come through `Env`.
 
 mod answers;
+mod debts;
 mod executor;
 mod flight;
 mod line;

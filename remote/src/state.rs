@@ -10,7 +10,9 @@ use dauer_core::model::{Filter, QueueKey, Queues, VersionRule};
 use dauer_core::workitem::{Assembly, Tokens, Work};
 use dauer_hub::Capacity;
 use dauer_proto::{WorkItem, WorkItemRequest};
+use dauer_store::Steady;
 
+use crate::debts::Debts;
 use crate::flight::Event;
 use crate::line::LineIn;
 use crate::options::Worker;
@@ -69,12 +71,16 @@ impl Connected {
 pub(crate) struct Dispatched {
     pub(crate) stream: StreamId,
     pub(crate) side: Side,
+    /// Whether the worker's answer names its token.
+    pub(crate) names_tokens: bool,
     /// To the flight that the item is on.
     pub(crate) tell: UnboundedSender<Event>,
     /// What of the answer has come.
     pub(crate) assembly: Assembly,
     /// The highest id of an action that the run has asked for before.
     pub(crate) last_action: i32,
+    /// The worker has lost its stream, and may answer over another one until then.
+    pub(crate) lost_until: Option<Steady>,
 }
 
 /// An item as large as it is with and without its history.
@@ -102,6 +108,7 @@ pub(crate) struct State {
     pub(crate) tokens: Tokens<Dispatched>,
     /// The last number that an activity was given for a worker that names no token.
     numbers: i32,
+    pub(crate) debts: Debts,
     streams: BTreeMap<StreamId, Connected>,
     connected: StreamId,
     waiting: Vec<oneshot::Sender<()>>,
@@ -115,6 +122,7 @@ impl State {
             tokens: Tokens::new(seed),
             // Not where the last process began: what was given out by that one may still be answered.
             numbers: (seed as u32 >> 1) as i32,
+            debts: Debts::default(),
             streams: BTreeMap::new(),
             connected: 0,
             waiting: Vec::new(),
@@ -133,11 +141,14 @@ impl State {
         self.connected
     }
 
-    /// A stream is gone: so is what was on its way to it, and the flights of its items are told.
-    pub(crate) fn disconnect(&mut self, stream: StreamId) {
+    /// A stream is gone: so is what was on its way to it, and the flights of its items are told. Its worker may answer over
+    /// another stream until `until`.
+    pub(crate) fn disconnect(&mut self, stream: StreamId, until: Steady) {
         let Some(gone) = self.streams.remove(&stream) else { return };
         let names_tokens = gone.worker.names_tokens;
-        for dispatched in self.tokens.all().filter(|dispatched| dispatched.stream == stream) {
+        self.debts.shorten(stream, until);
+        for dispatched in self.tokens.all_mut().filter(|dispatched| dispatched.stream == stream) {
+            dispatched.lost_until = Some(until);
             // A flight that has ended does not care.
             let _ = dispatched.tell.unbounded_send(Event::Lost { stream, names_tokens });
         }
@@ -193,7 +204,7 @@ impl State {
         }
     }
 
-    fn wait_for_room(&mut self) -> oneshot::Receiver<()> {
+    pub(crate) fn wait_for_room(&mut self) -> oneshot::Receiver<()> {
         let (tell, room) = oneshot::channel();
         self.waiting.retain(|waiting| !waiting.is_canceled());
         self.waiting.push(tell);
@@ -215,8 +226,8 @@ impl State {
         dispatched: Dispatched,
         (item, bytes): (WorkItem, usize),
     ) -> String {
-        let Dispatched { stream, side, .. } = dispatched;
-        let (work, item) = if self.names_tokens(stream) { (work, item) } else { self.numbered(work, item) };
+        let Dispatched { stream, side, names_tokens, .. } = dispatched;
+        let (work, item) = if names_tokens { (work, item) } else { self.numbered(work, item) };
         let token = self.tokens.issue(work, dispatched);
         if let Some(connected) = self.streams.get_mut(&stream) {
             connected.line.send(WorkItem { completion_token: token.clone(), ..item }, bytes);
@@ -225,7 +236,7 @@ impl State {
         token
     }
 
-    /// Whether the worker on that stream names the tokens of what it answers.
+    /// Whether the worker on that stream, which is open, names the tokens of its answers.
     pub(crate) fn names_tokens(&self, stream: StreamId) -> bool {
         self.streams.get(&stream).is_none_or(|connected| connected.worker.names_tokens)
     }
@@ -243,6 +254,23 @@ impl State {
         (Work::Task(instance.clone(), self.numbers), item)
     }
 
+    /// Whether a worker without tokens has a turn of the same instance from another flight.
+    pub(crate) fn is_out(&self, work: &Work, own: &[String]) -> bool {
+        let newest = self.tokens.newest(work).filter(|(token, _)| own.iter().all(|own| own != token));
+        newest.is_some_and(|(_, dispatched)| !dispatched.names_tokens)
+    }
+
+    /// No flight waits for an item any more. A turn whose worker names no tokens is owed until `until` at most.
+    pub(crate) fn give_up(&mut self, token: &str, (now, until): (Steady, Steady)) {
+        let work = self.tokens.work(token).cloned();
+        let (Some(Work::Turn(instance)), Some(dispatched)) = (work, self.take(token)) else { return };
+        if !dispatched.names_tokens {
+            let until = dispatched.lost_until.map_or(until, |lost| lost.min(until));
+            self.debts.sweep(now);
+            self.debts.add(instance, token, (dispatched.stream, until));
+        }
+    }
+
     /// Takes an item off the table, and off the hands of its worker.
     pub(crate) fn take(&mut self, token: &str) -> Option<Dispatched> {
         let dispatched = self.tokens.take(token)?;
@@ -254,6 +282,10 @@ impl State {
             if was_full {
                 self.tell_of_room();
             }
+        }
+        if side == Side::Turn && !dispatched.names_tokens {
+            // The next turn of the instance may wait for this.
+            self.tell_of_room();
         }
         Some(dispatched)
     }

@@ -33,7 +33,7 @@ impl WorkerStream {
 
 fn next_ping(workers: &Workers) -> BoxFuture<'static, ()> {
     let env = workers.env();
-    env.sleep_until(env.now().after(workers.options().ping_every))
+    env.sleep(workers.options().ping_every)
 }
 
 impl Stream for WorkerStream {
@@ -62,6 +62,7 @@ impl Stream for WorkerStream {
 impl Drop for WorkerStream {
     fn drop(&mut self) {
         self.workers.count(&self.workers.counts.lost);
-        self.workers.state().disconnect(self.id);
+        let until = self.workers.env().steady().after(self.workers.options().activity_return_after);
+        self.workers.state().disconnect(self.id, until);
     }
 }

@@ -76,6 +76,13 @@ impl Workers {
         self.state().closed
     }
 
+    /// Whether no stream is open and no item is out: a worker that was lost with an item may still answer it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.streams() == 0 && state.tokens.all().next().is_none()
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn figures(&self) -> Figures {

@@ -93,6 +93,46 @@ async fn a_turn_of_a_lost_stream_is_left_to_a_worker_that_names_no_token() {
     stage.stop().await;
 }
 
+/// behaviour-21: two workers had the same turn, because the first took too long. Its answer is not taken for the next turn.
+#[tokio::test]
+async fn late_answer_without_a_token_is_no_answer_to_the_next_turn() {
+    let stage = Stage::new(Options { turn_answer_max: Duration::from_secs(1), ..Options::default() });
+    let mut slow = stage.workers.connect(Worker { activities_max: 0, ..forgetful() });
+    stage.start("order", "checkout", None).await;
+    turn(next(&mut slow).await);
+    let mut other = stage.workers.connect(forgetful());
+    turn(next(&mut other).await);
+    stage.workers.complete_turn(answer("", "order", vec![schedule(0, "pay", "1")])).await;
+    let (_, request) = activity(next(&mut other).await);
+    stage.workers.complete_activity(result("order", request.task_id, "paid")).await;
+    // The slow worker owes an answer.
+    no_item(&mut slow).await;
+    no_item(&mut other).await;
+    stage.workers.complete_turn(answer("", "order", vec![])).await;
+    assert_eq!(stage.workers.figures().answers_dropped, 1);
+    turn(next(&mut slow).await);
+    stage.workers.complete_turn(answer("", "order", vec![complete(1, "done")])).await;
+    let record = stage.ended("order").await;
+    assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Completed, "done"));
+    stage.stop().await;
+}
+
+/// A worker that never pays its debt does not keep the instance from others.
+#[tokio::test]
+async fn turn_owed_for_too_long_is_handed_out_again() {
+    let stage = Stage::new(Options { turn_answer_max: Duration::from_millis(100), ..Options::default() });
+    let mut slow = stage.workers.connect(Worker { activities_max: 0, ..forgetful() });
+    stage.start("order", "checkout", None).await;
+    turn(next(&mut slow).await);
+    let mut other = stage.workers.connect(forgetful());
+    turn(next(&mut other).await);
+    stage.workers.complete_turn(answer("", "order", vec![schedule(0, "pay", "1")])).await;
+    let (_, request) = activity(next(&mut other).await);
+    stage.workers.complete_activity(result("order", request.task_id, "paid")).await;
+    turn(next(&mut slow).await);
+    stage.stop().await;
+}
+
 /// The worker is gone for good: another one has the turn after a while.
 #[tokio::test]
 async fn a_turn_of_a_worker_that_never_answers_goes_to_another() {

@@ -13,6 +13,15 @@ mod answers {
     include!("generated/answers.rs");
 }
 
+/// dauer's own management service (`proto/management.proto`): its messages, and the generated client and server.
+#[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, rustdoc::all)]
+pub mod management {
+    include!("generated/management.rs");
+
+    /// The management service as descriptors, for gRPC reflection.
+    pub const FILE_DESCRIPTORS: &[u8] = include_bytes!("generated/management.bin");
+}
+
 #[cfg(feature = "client")]
 pub use answers::answers_client::AnswersClient;
 #[cfg(feature = "server")]

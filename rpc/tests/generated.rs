@@ -4,10 +4,21 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// The service of the protocol, whose messages are the types of `dauer-proto`; and the one beside it.
+/// Generated files, with the names that they are committed under.
+const GENERATED: [(&str, &str); 4] = [
+    ("_.rs", "service.rs"),
+    ("dauer.rs", "answers.rs"),
+    ("dauer.management.v1.rs", "management.rs"),
+    ("management.bin", "management.bin"),
+];
+
+/// The sources, and the folders that they are in.
+const FILES: ([&str; 3], [&str; 2]) =
+    (["durable_task.proto", "answers.proto", "management.proto"], ["../proto/proto", "proto"]);
+
+/// The service of the protocol, whose messages are the types of `dauer-proto`; and those beside it.
 fn generate(into: &Path) -> Result<(), Box<dyn Error>> {
-    let files = (["durable_task.proto", "answers.proto"], ["../proto/proto", "proto"]);
-    let descriptors = protox::compile(files.0, files.1)?;
+    let descriptors = protox::compile(FILES.0, FILES.1)?;
     let mut service = tonic_prost_build::configure()
         .out_dir(into)
         .build_transport(false)
@@ -22,6 +33,10 @@ fn generate(into: &Path) -> Result<(), Box<dyn Error>> {
             service = service.extern_path(format!(".{name}"), format!("::dauer_proto::wire::{name}"));
         }
     }
+    // For reflection. Its imports are in the descriptors of `dauer-proto`.
+    let mut management = protox::Compiler::new(FILES.1)?;
+    management.open_file("management.proto")?;
+    std::fs::write(into.join("management.bin"), management.encode_file_descriptor_set())?;
     service.compile_fds(descriptors)?;
     Ok(())
 }
@@ -31,13 +46,13 @@ fn what_is_committed_is_what_the_services_say() -> Result<(), Box<dyn Error>> {
     let fresh = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rpc-generated");
     std::fs::create_dir_all(&fresh)?;
     generate(&fresh)?;
-    for (made, kept) in [("_.rs", "service.rs"), ("dauer.rs", "answers.rs")] {
-        let made = std::fs::read_to_string(fresh.join(made))?;
+    for (made, kept) in GENERATED {
+        let made = std::fs::read(fresh.join(made))?;
         let kept = Path::new("src/generated").join(kept);
         if std::env::var_os("DAUER_BLESS").is_some() {
             std::fs::write(&kept, &made)?;
         }
-        let same = std::fs::read_to_string(&kept).is_ok_and(|kept| kept == made);
+        let same = std::fs::read(&kept).is_ok_and(|kept| kept == made);
         assert!(same, "{} is not what the services say; run this test with DAUER_BLESS=1", kept.display());
     }
     Ok(())

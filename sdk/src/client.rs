@@ -11,7 +11,6 @@ mod request;
 mod start;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -20,7 +19,6 @@ use dauer_core::ids::InvalidName;
 use dauer_core::model::Status;
 use dauer_hub::ClientError;
 use dauer_replay::{Event, Failure, Orchestration, PayloadError, Payloads};
-use dauer_store::Env;
 
 use crate::open::Hub;
 
@@ -29,7 +27,7 @@ pub use history::HistoryStream;
 pub use instance::Instance;
 pub use purge::{PurgeCall, Purged};
 pub use query::{InstancePage, InstanceStream, PAGE_SIZE_MAX, QueryCall};
-pub use raw::RawClient;
+pub use raw::{Inspected, RawClient};
 pub use request::RequestId;
 pub use start::StartCall;
 
@@ -136,14 +134,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(hub: &Hub, env: Arc<dyn Env>) -> Self {
-        let payloads = hub.payloads.clone();
-        #[cfg(feature = "grpc")]
-        if let Some(wire) = hub.wire() {
-            return Self { raw: RawClient::remote(crate::remote::RemoteClient::new(wire)), payloads };
-        }
-        let raw = dauer_hub::Client::new(Arc::clone(&hub.manage), env);
-        Self { raw: RawClient::local(raw), payloads }
+    pub(crate) fn new(hub: &Hub) -> Self {
+        Self { raw: hub.raw.clone(), payloads: hub.payloads.clone() }
     }
 
     /// The client without types, for tools.

@@ -39,7 +39,7 @@ mod shutdown;
 mod worker;
 
 pub use client::{
-    Client, Error as ClientError, Handle, HistoryStream, Instance, InstancePage, InstanceStream,
+    Client, Error as ClientError, Handle, HistoryStream, Inspected, Instance, InstancePage, InstanceStream,
     PAGE_SIZE_MAX, PurgeCall, Purged, QueryCall, RawClient, RequestId, StartCall,
 };
 pub use local::LocalExecutor;

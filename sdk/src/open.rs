@@ -12,7 +12,7 @@ use dauer_memory::{MemoryStore, SystemClock};
 use dauer_replay::{PayloadCodec, Payloads};
 use dauer_store::{Manage, Refused};
 
-use crate::client::Client;
+use crate::client::{Client, RawClient};
 use crate::runtime::TokioEnv;
 use crate::worker::WorkerBuilder;
 
@@ -46,6 +46,9 @@ pub struct Hub {
     pub(crate) manage: Arc<dyn Manage>,
     pub(crate) runtime: Handle,
     pub(crate) payloads: Payloads,
+    /// The client that all typed clients of this hub share. Each of its own would subscribe to the store, and would have to
+    /// look at what it waits for because it does not follow it.
+    pub(crate) raw: RawClient,
     place: Place,
 }
 
@@ -186,16 +189,18 @@ impl Store {
         Err(OpenError::UnknownStore { url: url.to_owned() })
     }
 
-    /// One of its hubs. It is there from the first write on.
+    /// One of its hubs. It exists from the first write on.
     #[must_use]
     pub fn hub(&self, name: HubName) -> Hub {
-        let manage = match &self.kind {
+        let manage: Arc<dyn Manage> = match &self.kind {
             Kind::Memory(store) => store.hub(name),
             #[cfg(feature = "sqlite")]
             Kind::Sqlite(store) => store.hub(name),
         };
         let (runtime, place) = (self.runtime.clone(), Place::Store(self.clone()));
-        Hub { manage, runtime, payloads: Payloads::default(), place }
+        let env = Arc::new(TokioEnv::new(runtime.clone()));
+        let raw = RawClient::local(dauer_hub::Client::new(Arc::clone(&manage), env).refusing_absent());
+        Hub { manage, runtime, payloads: Payloads::default(), raw, place }
     }
 
     /// The hub that its URL names, if it does: `sqlite:FILE?hub=NAME`.
@@ -236,6 +241,31 @@ impl Store {
             Kind::Memory(store) => Ok(store.hubs()),
             #[cfg(feature = "sqlite")]
             Kind::Sqlite(store) => store.hubs().await,
+        }
+    }
+
+    /// Whether a hub exists. It does once something was put into it: an instance, a message or a worker's session. Reading
+    /// never makes one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dauer::{HubName, InstanceId, Store};
+    ///
+    /// let (store, north) = (Store::open("memory:")?, HubName::new("north")?);
+    /// store.hub(north.clone()).client().get(&InstanceId::new("order-7")?).await?;
+    /// assert!(!store.has_hub(&north).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Refused`] when the store cannot be read.
+    pub async fn has_hub(&self, name: &HubName) -> Result<bool, Refused> {
+        match &self.kind {
+            Kind::Memory(store) => Ok(store.has_hub(name)),
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite(store) => store.has_hub(name).await,
         }
     }
 
@@ -301,7 +331,8 @@ impl Hub {
     #[cfg(feature = "grpc")]
     pub(crate) fn remote(wire: Arc<crate::remote::Wire>) -> Self {
         let (manage, runtime) = (Arc::new(crate::remote::NoStore), wire.runtime().clone());
-        Self { manage, runtime, payloads: Payloads::default(), place: Place::Server(wire) }
+        let raw = RawClient::remote(crate::remote::RemoteClient::new(Arc::clone(&wire)));
+        Self { manage, runtime, payloads: Payloads::default(), raw, place: Place::Server(wire) }
     }
 
     /// The connection to its server, if it is behind one.
@@ -357,7 +388,7 @@ impl Hub {
         Self { payloads: Payloads::through(Arc::new(codec)), ..self }
     }
 
-    /// A client of this hub.
+    /// A client of this hub. It costs next to nothing: all clients of a hub share one subscription to the store.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -373,7 +404,7 @@ impl Hub {
     /// ```
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::new(self, Arc::new(TokioEnv::new(self.runtime.clone())))
+        Client::new(self)
     }
 
     /// A worker in this process, to be given its code.
@@ -433,5 +464,48 @@ impl Hub {
     #[must_use]
     pub fn manage(&self) -> &Arc<dyn Manage> {
         &self.manage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use dauer_memory::{Call, Fault, FaultPlan};
+    use dauer_replay::{Orchestration, OrchestrationContext};
+
+    use super::*;
+
+    const ECHO: Orchestration<u32, u32> = Orchestration::new("echo");
+
+    /// Counts the looks at records, and lets everything succeed.
+    #[derive(Default)]
+    struct Looks(AtomicUsize);
+
+    impl FaultPlan for Looks {
+        fn next(&self, call: Call) -> Fault {
+            self.0.fetch_add(usize::from(call == Call::Get), Ordering::Relaxed);
+            Fault::None
+        }
+    }
+
+    /// Counts looks instead of time: a client with a subscription of its own would look at the record for every wait.
+    #[tokio::test]
+    async fn client_per_call_looks_no_more_than_one_client() {
+        let looks = Arc::new(Looks::default());
+        let memory = MemoryStore::new(Arc::new(SystemClock::new()));
+        memory.set_faults(looks.clone());
+        let store = Store { kind: Kind::Memory(memory), runtime: Handle::current(), named: None };
+        let hub = store.hub(HubName::default());
+        let code = |_: OrchestrationContext, number: u32| async move { Ok(number) };
+        let worker = hub.worker().orchestration(ECHO, code).build().expect("a worker");
+        let worker = tokio::spawn(worker.run(std::future::pending()));
+        for number in 0..50 {
+            let output = hub.client().start(ECHO, &number).await.expect("started").output().await;
+            assert_eq!(output.expect("an output"), number);
+        }
+        worker.abort();
+        let looks = looks.0.load(Ordering::Relaxed);
+        assert!(looks < 10, "50 calls looked {looks} times");
     }
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::{BoxFuture, FutureExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use dauer_core::Timestamp;
-use dauer_store::Env;
+use dauer_store::{Env, Steady};
 
 /// The surroundings of one host on a tokio runtime: its clock, its sleeps, its tasks. What it spawned ends when it is dropped.
 /// For hosts of one's own; workers make theirs themselves.
@@ -20,11 +21,13 @@ use dauer_store::Env;
 /// use dauer::lower::store::Env;
 ///
 /// let env = TokioEnv::new(tokio::runtime::Handle::current());
-/// env.sleep_until(env.now()).await;
+/// env.sleep_until(env.steady()).await;
 /// # }
 /// ```
 pub struct TokioEnv {
     runtime: Handle,
+    /// The epoch of its monotonic clock. tokio's, so that a paused runtime pauses it too.
+    began: Instant,
     tasks: Mutex<JoinSet<()>>,
     chance: Mutex<Chance>,
 }
@@ -56,7 +59,7 @@ impl TokioEnv {
     /// On that runtime.
     #[must_use]
     pub fn new(runtime: Handle) -> Self {
-        Self { runtime, tasks: Mutex::new(JoinSet::new()), chance: Mutex::default() }
+        Self { runtime, began: Instant::now(), tasks: Mutex::new(JoinSet::new()), chance: Mutex::default() }
     }
 
     /// Ends everything that is still running on behalf of the host.
@@ -71,10 +74,14 @@ impl Env for TokioEnv {
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+    fn steady(&self) -> Steady {
+        Steady(i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep_until(&self, at: Steady) -> BoxFuture<'static, ()> {
         // A sleep of longer than a year would overflow nothing, but a wake-up once a year costs nothing either.
         let longest = Duration::from_secs(365 * 24 * 60 * 60);
-        let duration = at.since(self.now()).min(longest);
+        let duration = at.since(self.steady()).min(longest);
         let _entered = self.runtime.enter();
         // Without a budget: thousands of waits in one task would be woken again and again, a hundred of them at a time
         // getting their turn.

@@ -15,4 +15,5 @@ mod queries;
 mod support;
 mod timers;
 mod trouble;
+mod unknown;
 mod versions;

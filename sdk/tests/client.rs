@@ -304,3 +304,27 @@ async fn a_restart_under_another_id_takes_nobodys_place() {
         running.stop().await;
     }
 }
+
+/// An hour of patience is for an instance that is there.
+#[tokio::test]
+async fn wait_for_an_unknown_instance_fails_at_once() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let folder = Folder::new("unknown");
+    for url in ["memory:".to_owned(), folder.url()] {
+        let hub = dauer::open(&url).unwrap();
+        let unknown = hub.client().handle(ORDER, "unknown").unwrap();
+        let waits = async {
+            let started = unknown.started_within(HOUR).await.map(drop);
+            let ended = unknown.ended_within(HOUR).await.map(drop);
+            let output = unknown.output_within(HOUR).await.map(drop);
+            let condition = hub.client().raw().wait(unknown.id(), HOUR, |_| true).await.map(drop);
+            [started, ended, output, condition.map_err(ClientError::from)]
+        };
+        for waited in tokio::time::timeout(SOON, waits).await.expect("it waits for what is not there") {
+            let absent =
+                matches!(&waited, Err(ClientError::Client(RawClientError::Absent(id))) if id == unknown.id());
+            assert!(absent, "{url}: {waited:?}");
+        }
+        hub.close().await;
+    }
+}

@@ -122,8 +122,8 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// Whether whoever shows that `authorization` header may use the hub.
-    pub(crate) fn admit(&self, authorization: Option<&str>, hub: &HubName) -> Result<(), Denied> {
+    /// Whether a caller with that `authorization` header may use the hub, or all of them when none is named.
+    pub(crate) fn admit(&self, authorization: Option<&str>, hub: Option<&HubName>) -> Result<(), Denied> {
         let shown = authorization.and_then(bearer).map(digest).ok_or(Denied::Unknown)?;
         let (mut known, mut permitted) = (false, false);
         // All of them, whichever fits: how long it takes tells nothing.
@@ -131,7 +131,7 @@ impl Tokens {
             let equal = is_equal(token, &shown);
             let covers = match scope {
                 Scope::All => true,
-                Scope::Hub(name) => name == hub,
+                Scope::Hub(name) => Some(name) == hub,
             };
             known |= equal;
             permitted |= equal & covers;
@@ -173,7 +173,7 @@ mod tests {
         let text = "# keys\n\norders 0123456789abcdef\n  orders fedcba9876543210  \n* ffffffffffffffff\n";
         let tokens = tokens(text).unwrap();
         let [orders, other] = ["orders", "other"].map(|name| HubName::new(name).unwrap());
-        let admit = |header: &str, hub| tokens.admit(Some(header), hub);
+        let admit = |header: &str, hub| tokens.admit(Some(header), Some(hub));
         assert_eq!(admit("Bearer 0123456789abcdef", &orders), Ok(()));
         assert_eq!(admit("bearer fedcba9876543210", &orders), Ok(()));
         assert_eq!(admit("Bearer 0123456789abcdef", &other), Err(Denied::OtherHub));
@@ -181,7 +181,9 @@ mod tests {
         assert_eq!(admit("Bearer 0123456789abcdeF", &orders), Err(Denied::Unknown));
         assert_eq!(admit("Bearer ", &orders), Err(Denied::Unknown));
         assert_eq!(admit("Basic 0123456789abcdef", &orders), Err(Denied::Unknown));
-        assert_eq!(tokens.admit(None, &orders), Err(Denied::Unknown));
+        assert_eq!(tokens.admit(None, Some(&orders)), Err(Denied::Unknown));
+        assert_eq!(tokens.admit(Some("Bearer ffffffffffffffff"), None), Ok(()));
+        assert_eq!(tokens.admit(Some("Bearer 0123456789abcdef"), None), Err(Denied::OtherHub), "all hubs");
     }
 
     #[test]

@@ -65,9 +65,6 @@ pub enum ServerError {
     /// The transport of gRPC failed.
     #[error("gRPC cannot be served any more")]
     Grpc(#[source] tonic::transport::Error),
-    /// The HTTP server failed.
-    #[error("HTTP cannot be served any more")]
-    Http(#[source] io::Error),
 }
 
 impl ServerError {

@@ -1,11 +1,13 @@
 //! One hub that is in use: its client, its workers, and the host that claims work for them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
+use futures::future::{BoxFuture, Shared};
 
-use dauer::{HostOptions, TokioEnv};
+use dauer::{HostOptions, Store, TokioEnv};
 use dauer_core::{HostId, HubName};
 use dauer_hub::{Client, Host};
 use dauer_remote::Workers;
@@ -25,6 +27,8 @@ pub(crate) struct Hub {
     host: Mutex<HostState>,
     /// Told when the host has failed.
     failed: Arc<Notify>,
+    /// Whether the hub is known to exist in the store.
+    exists: AtomicBool,
 }
 
 /// How far the host is.
@@ -34,14 +38,17 @@ enum HostState {
     Running(Running),
     /// It has ended by itself, because the store can never be used.
     Failed(String),
-    Stopped,
+    /// It was stopped, and may still finish what was in flight.
+    Stopped(Option<Ended>),
 }
+
+/// Ready when a host has ended.
+type Ended = Shared<BoxFuture<'static, ()>>;
 
 struct Running {
     /// Dropped to stop it.
     stop: oneshot::Sender<()>,
-    /// Ready when it has ended.
-    ended: oneshot::Receiver<()>,
+    ended: Ended,
 }
 
 impl Hub {
@@ -62,6 +69,7 @@ impl Hub {
             options,
             host: Mutex::new(HostState::Idle),
             failed,
+            exists: AtomicBool::new(false),
         }
     }
 
@@ -81,9 +89,19 @@ impl Hub {
         }
     }
 
-    /// Whether no worker has come yet.
+    /// Whether no worker is connected and none has work. Calls that are open are for the caller to count.
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(*self.host(), HostState::Idle)
+        self.workers.is_idle()
+    }
+
+    /// Whether the store has the hub. Asked until it has: a hub that is deleted here gets a new entry.
+    pub(crate) async fn exists(&self, store: &Store) -> Result<bool, Refused> {
+        if self.exists.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let exists = store.has_hub(&self.name).await?;
+        self.exists.store(exists, Ordering::Relaxed);
+        Ok(exists)
     }
 
     /// Whether a host claims work here.
@@ -103,7 +121,7 @@ impl Hub {
                     self.name
                 )));
             }
-            HostState::Stopped => return Err(status::stopping()),
+            HostState::Stopped(_) => return Err(status::stopping()),
         }
         Ok(())
     }
@@ -122,6 +140,7 @@ impl Hub {
             Self::host_ended(&hub, result);
             drop(end);
         });
+        let ended = ended.map(drop).boxed().shared();
         Ok(Running { stop, ended })
     }
 
@@ -135,23 +154,29 @@ impl Hub {
         hub.workers.close();
     }
 
-    /// Claims nothing any more, and waits until what is in flight is finished or has had its time.
+    /// Stops claiming, and waits until what is in flight is finished or has had its time. Any number of callers may wait.
     pub(crate) async fn stop_host(&self) {
-        let running = {
+        let ended = {
             let mut host = self.host();
-            match std::mem::replace(&mut *host, HostState::Stopped) {
-                HostState::Running(running) => Some(running),
+            match std::mem::replace(&mut *host, HostState::Stopped(None)) {
+                HostState::Idle => None,
+                HostState::Running(Running { stop, ended }) => {
+                    drop(stop);
+                    *host = HostState::Stopped(Some(ended.clone()));
+                    Some(ended)
+                }
+                HostState::Stopped(ended) => {
+                    *host = HostState::Stopped(ended.clone());
+                    ended
+                }
                 failed @ HostState::Failed(_) => {
                     *host = failed;
                     None
                 }
-                HostState::Idle | HostState::Stopped => None,
             }
         };
-        if let Some(Running { stop, ended }) = running {
-            drop(stop);
-            // Dropped when it has ended, never sent.
-            let _ = ended.await;
+        if let Some(ended) = ended {
+            ended.await;
         }
     }
 }

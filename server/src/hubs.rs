@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tonic::Status;
 
 use dauer::{HostOptions, Store};
@@ -12,7 +13,7 @@ use dauer_core::HubName;
 use futures::future::join_all;
 
 use crate::hub::Hub;
-use crate::options::Limits;
+use crate::options::{IDLE_LOOKS, Limits};
 use crate::status;
 
 /// All hubs of the server that are in use.
@@ -20,6 +21,7 @@ pub(crate) struct Hubs {
     store: watch::Receiver<Option<Store>>,
     opening_wait: Duration,
     most: usize,
+    idle_max: Duration,
     host: HostOptions,
     workers: dauer_remote::Options,
     slots: Mutex<Slots>,
@@ -30,32 +32,37 @@ pub(crate) struct Hubs {
 #[derive(Default)]
 struct Slots {
     hubs: BTreeMap<HubName, Slot>,
+    /// Hubs that were let go and whose hosts still drain. The same names may be in use again, with new hosts.
+    leaving: Vec<Arc<Hub>>,
     stopping: bool,
 }
 
 enum Slot {
-    Used(Arc<Hub>),
+    /// In use, or last seen in use at that time.
+    Used(Arc<Hub>, Instant),
     /// It is being deleted: a call that brought it back meanwhile would see half of it.
     Deleting,
 }
 
 impl Slots {
-    /// Whether one more can be used. Callers choose names freely: those that nobody uses any more make room.
-    fn has_room(&mut self, most: usize) -> bool {
-        if self.hubs.len() >= most {
-            self.hubs.retain(|_, slot| !slot.is_idle());
-        }
-        self.hubs.len() < most
-    }
-}
-
-impl Slot {
-    /// Whether nobody has it in hands, and nobody will before it is asked for again: calls and streams hold their hub.
-    fn is_idle(&self) -> bool {
-        match self {
-            Self::Used(hub) => Arc::strong_count(hub) == 1 && hub.is_idle(),
-            Self::Deleting => false,
-        }
+    /// Takes out the hubs that have been idle since `before` or longer. Every reference to a hub is cloned from its slot, under
+    /// the lock: a hub that only its slot refers to cannot get a call or stream any more once it is out. The next call makes
+    /// a new hub, whose host is another session beside the one that drains.
+    fn let_go(&mut self, before: Instant) -> Vec<Arc<Hub>> {
+        let mut gone = Vec::new();
+        self.hubs.retain(|_, slot| match slot {
+            Slot::Used(hub, used) if Arc::strong_count(hub) > 1 || !hub.is_idle() => {
+                *used = Instant::now();
+                true
+            }
+            Slot::Used(hub, used) if *used <= before => {
+                gone.push(Arc::clone(hub));
+                false
+            }
+            Slot::Used(..) | Slot::Deleting => true,
+        });
+        self.leaving.extend(gone.iter().cloned());
+        gone
     }
 }
 
@@ -71,6 +78,7 @@ impl Hubs {
             store,
             opening_wait: limits.opening_wait,
             most: limits.hubs,
+            idle_max: limits.hub_idle,
             host,
             workers,
             slots: Mutex::default(),
@@ -107,12 +115,15 @@ impl Hubs {
         self.slots().stopping
     }
 
-    /// The hub of that name.
-    pub(crate) async fn get(&self, name: &HubName) -> Result<Arc<Hub>, Status> {
+    /// The hub of that name. Nothing is written to the store.
+    pub(crate) async fn get(self: &Arc<Self>, name: &HubName) -> Result<Arc<Hub>, Status> {
         let store = self.store().await?;
         let mut slots = self.slots();
-        match slots.hubs.get(name) {
-            Some(Slot::Used(hub)) => return Ok(Arc::clone(hub)),
+        match slots.hubs.get_mut(name) {
+            Some(Slot::Used(hub, used)) => {
+                *used = Instant::now();
+                return Ok(Arc::clone(hub));
+            }
             Some(Slot::Deleting) => {
                 return Err(Status::unavailable(format!(
                     "the task hub '{name}' is being deleted; try again"
@@ -120,7 +131,11 @@ impl Hubs {
             }
             None => {}
         }
-        if !slots.has_room(self.most) {
+        if slots.hubs.len() >= self.most {
+            // Callers choose names freely: hubs that are idle make room at once.
+            self.stop(slots.let_go(Instant::now()));
+        }
+        if slots.hubs.len() >= self.most {
             return Err(Status::resource_exhausted(format!(
                 "{} task hubs are in use, as many as are allowed; try again later",
                 self.most
@@ -130,8 +145,43 @@ impl Hubs {
         let failures = Arc::clone(&self.failures);
         let hub = Hub::new(name.clone(), manage, self.host.clone(), self.workers.clone(), failures);
         let hub = Arc::new(hub);
-        slots.hubs.insert(name.clone(), Slot::Used(Arc::clone(&hub)));
+        slots.hubs.insert(name.clone(), Slot::Used(Arc::clone(&hub), Instant::now()));
         Ok(hub)
+    }
+
+    /// The hub of that name, if the store has it: for messages, which would otherwise bring it into being.
+    pub(crate) async fn existing(self: &Arc<Self>, name: &HubName) -> Result<Arc<Hub>, Status> {
+        let (store, hub) = (self.store().await?, self.get(name).await?);
+        match hub.exists(&store).await {
+            Ok(true) => Ok(hub),
+            Ok(false) => Err(status::no_hub(name)),
+            Err(refused) => Err(status::refusal(&refused)),
+        }
+    }
+
+    /// Lets hubs go that have been idle for the time that the settings allow, for ever.
+    pub(crate) async fn let_idle_go(self: &Arc<Self>) {
+        loop {
+            tokio::time::sleep(self.idle_max / IDLE_LOOKS).await;
+            if let Some(before) = Instant::now().checked_sub(self.idle_max) {
+                let gone = self.slots().let_go(before);
+                self.stop(gone);
+            }
+        }
+    }
+
+    /// Stops the hosts of hubs that were let go, beside the caller.
+    fn stop(self: &Arc<Self>, gone: Vec<Arc<Hub>>) {
+        for hub in gone {
+            let hubs = Arc::clone(self);
+            tokio::spawn(async move {
+                hub.stop_host().await;
+                tracing::info!(hub = %hub.name, "the task hub was idle and is let go");
+                hubs.slots().leaving.retain(|leaving| !Arc::ptr_eq(leaving, &hub));
+                // It may have been the one whose host had failed.
+                hubs.failures.notify_one();
+            });
+        }
     }
 
     /// A host claims work in that hub from now on, unless the server is ending.
@@ -147,16 +197,17 @@ impl Hubs {
     /// All that are in use.
     pub(crate) fn all(&self) -> Vec<Arc<Hub>> {
         let used = |slot: &Slot| match slot {
-            Slot::Used(hub) => Some(Arc::clone(hub)),
+            Slot::Used(hub, _) => Some(Arc::clone(hub)),
             Slot::Deleting => None,
         };
         self.slots().hubs.values().filter_map(used).collect()
     }
 
-    /// Why no work is done in some hub that is in use.
+    /// Why no work is done in some hub that is in use. Not which: everyone may ask whether the server is ready. The log has
+    /// the name.
     pub(crate) fn failure(&self) -> Option<String> {
-        let failed = |hub: &Arc<Hub>| Some(format!("the task hub '{}': {}", hub.name, hub.failure()?));
-        self.all().iter().find_map(failed)
+        let reason = self.all().iter().find_map(|hub| hub.failure())?;
+        Some(format!("no work can be claimed in a task hub, which the log names: {reason}"))
     }
 
     /// Ready once [`Hubs::failure`] may say something else.
@@ -167,14 +218,22 @@ impl Hubs {
     /// Deletes a hub and all that is in it. Its workers are sent away, and may come back.
     pub(crate) async fn delete(&self, name: &HubName) -> Result<(), Status> {
         let store = self.store().await?;
-        let used = match self.slots().hubs.insert(name.clone(), Slot::Deleting) {
-            Some(Slot::Deleting) => return Err(Status::unavailable("the task hub is being deleted already")),
-            Some(Slot::Used(hub)) => Some(hub),
-            None => None,
+        let used = {
+            let mut slots = self.slots();
+            let used = match slots.hubs.insert(name.clone(), Slot::Deleting) {
+                Some(Slot::Deleting) => {
+                    return Err(Status::unavailable("the task hub is being deleted already"));
+                }
+                Some(Slot::Used(hub, _)) => Some(hub),
+                None => None,
+            };
+            // A host that still drains keeps the hub from being deleted, too.
+            let leaving = slots.leaving.iter().filter(|hub| hub.name == *name).cloned();
+            used.into_iter().chain(leaving).collect::<Vec<_>>()
         };
         // Put back whatever happens, a caller that goes away included.
         let _restored = Restored { hubs: self, name };
-        if let Some(hub) = used {
+        for hub in used {
             // Nobody is to finish what is about to be deleted.
             hub.workers.close();
             hub.stop_host().await;
@@ -190,8 +249,12 @@ impl Hubs {
 
     /// Claims nothing any more and finishes what is in flight, then ends all streams.
     pub(crate) async fn drain(&self) {
-        self.slots().stopping = true;
-        let hubs = self.all();
+        let leaving = {
+            let mut slots = self.slots();
+            slots.stopping = true;
+            slots.leaving.clone()
+        };
+        let hubs: Vec<_> = self.all().into_iter().chain(leaving).collect();
         join_all(hubs.iter().map(|hub| hub.stop_host())).await;
         for hub in hubs {
             hub.workers.close();

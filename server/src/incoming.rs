@@ -32,13 +32,28 @@ struct Greeting {
     until: Pin<Box<Sleep>>,
 }
 
-/// The connections to a listener. Those beyond the limit are closed at once, so that their clients know.
+/// The connections to a listener of gRPC. Those beyond the limit are closed at once, so that their clients know.
 pub(crate) fn connections(
     listener: TcpListener,
     limits: &Limits,
 ) -> impl Stream<Item = Result<Counted, io::Error>> + Send + use<> {
+    accepted(listener, limits, Some(limits.handshake))
+}
+
+/// The same for HTTP/1, whose transport has a time-out of its own for what comes first.
+pub(crate) fn http_connections(
+    listener: TcpListener,
+    limits: &Limits,
+) -> impl Stream<Item = Result<Counted, io::Error>> + Send + use<> {
+    accepted(listener, limits, None)
+}
+
+fn accepted(
+    listener: TcpListener,
+    limits: &Limits,
+    handshake: Option<Duration>,
+) -> impl Stream<Item = Result<Counted, io::Error>> + Send + use<> {
     let room = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
-    let handshake = limits.handshake;
     let accepted = futures::stream::unfold(listener, |listener| async move {
         let accepted = listener.accept().await;
         if let Err(error) = &accepted {
@@ -57,15 +72,16 @@ pub(crate) fn connections(
 /// The pause after a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-fn count(stream: TcpStream, room: &Arc<Semaphore>, handshake: Duration) -> io::Result<Counted> {
+fn count(stream: TcpStream, room: &Arc<Semaphore>, handshake: Option<Duration>) -> io::Result<Counted> {
     let Ok(permit) = Arc::clone(room).try_acquire_owned() else {
         tracing::warn!("a connection was closed: there are as many as are allowed");
         return Err(io::ErrorKind::ConnectionRefused.into());
     };
     // Answers are small and waited for.
     stream.set_nodelay(true)?;
-    let greeting = Greeting { missing: GREETING_BYTES, until: Box::pin(tokio::time::sleep(handshake)) };
-    Ok(Counted { stream, greeting: Some(greeting), _permit: permit })
+    let greeting =
+        handshake.map(|time| Greeting { missing: GREETING_BYTES, until: Box::pin(tokio::time::sleep(time)) });
+    Ok(Counted { stream, greeting, _permit: permit })
 }
 
 impl Connected for Counted {

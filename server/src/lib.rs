@@ -5,7 +5,8 @@
 //!
 //! - `gate` decides who comes in and to which hub, `auth` knows the tokens;
 //! - `hubs` are the hubs in use, `hub` is one of them, with its client, its workers and its host;
-//! - `service` is the protocol, `answers` a shorter way for dauer's own workers, `calls` what each call does, `status` what refusals are on the wire;
+//! - `service` is the protocol, `answers` a shorter way for dauer's own workers, `manage` the management service for its clients;
+//! - `calls` is what each call does, `status` what refusals are on the wire;
 //! - `layer` and `incoming` bound what one caller can use;
 //! - `http` is the side for operators, `metrics` its figures;
 //! - `server` is its life, `transport` its ports, `options` are all settings.
@@ -20,6 +21,7 @@ mod hub;
 mod hubs;
 mod incoming;
 mod layer;
+mod manage;
 mod metrics;
 mod options;
 mod server;

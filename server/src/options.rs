@@ -31,6 +31,9 @@ pub(crate) const JAVA_ITEMS_MAX: usize = 1;
 /// listen are left alone then.
 pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(2);
 
+/// How often idle hubs are looked for in the time after which they are let go: they stay a quarter longer at most.
+pub(crate) const IDLE_LOOKS: u32 = 4;
+
 /// How long the question whether the store answers may take: probes ask every few seconds.
 pub(crate) const PROBE_MAX: Duration = Duration::from_secs(2);
 
@@ -143,8 +146,11 @@ pub struct Limits {
     /// Instances of one page: bounds what one answer takes to make.
     pub page_instances: usize,
     /// Hubs that are in use at once: callers choose names freely, and each takes memory and perhaps a session. One without
-    /// workers makes room when nobody uses it.
+    /// workers and open calls makes room for another at once.
     pub hubs: usize,
+    /// After this time without workers and open calls a hub is let go: its host ends, and its session with it. Longer than
+    /// workers take to come back after a deployment, so that their host is still there. The next one gets a new host.
+    pub hub_idle: Duration,
     /// Connections that are open at once; each has buffers of its own. More are closed as they come.
     pub connections: usize,
     /// Calls that are open at once on one connection. JavaScript clients never end a wait (behaviour 48), so that few would
@@ -156,8 +162,9 @@ pub struct Limits {
     pub worker_streams: usize,
     /// Bytes of one call's headers: tokens and traces fit, floods do not.
     pub header_bytes: u32,
-    /// How long a new connection may take until its client has said what it wants, and, with TLS, who it is: clients far away
-    /// need a second, and those that never go on would use up the connections.
+    /// How long a new connection may take until its client has said what it wants, and, with TLS, who it is; and how long the
+    /// headers of a request over HTTP may take, or the pause before it. Clients far away need a second, and those that never go on
+    /// would use up the connections.
     pub handshake: Duration,
     /// How often the transport asks a silent connection whether anyone is there. Half of what load balancers allow.
     pub keepalive_every: Duration,
@@ -187,6 +194,7 @@ impl Default for Limits {
             chunk_bytes: 256 * 1024,
             page_instances: 1_000,
             hubs: 1_000,
+            hub_idle: Duration::from_secs(5 * 60),
             connections: 10_000,
             streams_per_connection: 20_000,
             calls: 100_000,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::{Either, FutureExt, select, try_join};
+use futures::future::{Either, FutureExt, join, select, try_join};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::transport::Server as Transport;
@@ -18,7 +18,7 @@ use crate::error::ServerError;
 use crate::gate::Gate;
 use crate::http::{self, Figures};
 use crate::hubs::Hubs;
-use crate::options::{CLOSE_MAX, ServerOptions, Source};
+use crate::options::{CLOSE_MAX, Limits, ServerOptions, Source};
 use crate::service::Calls;
 use crate::transport::{self, Health};
 
@@ -81,11 +81,19 @@ impl Server {
         let hubs = Arc::new(Hubs::new(store, &limits, host, workers));
         let health = Health::new();
         health.tell(ServingStatus::NotServing).await;
-        let calls = Calls { hubs: Arc::clone(&hubs), limits, ending: ending.clone() };
+        let calls = Calls { hubs: Arc::clone(&hubs), limits, gate: gate.clone(), ending: ending.clone() };
         let figures = Figures { hubs: Arc::clone(&hubs), gate: gate.clone() };
+        let http_limits = calls.limits.clone();
+        let beside = async {
+            let served =
+                serve_http(http.map(|(listener, _)| listener), figures, (&http_limits, ending.clone()));
+            let idle = select(hubs.let_idle_go().boxed(), is_true(ending.clone()).boxed());
+            join(served, idle).await;
+            Ok(())
+        };
         let serving = try_join(
             transport::serve(transport, grpc.0, (calls, gate), health.clone(), is_true(ending.clone())),
-            serve_http(http.map(|(listener, _)| listener), figures, is_true(ending)),
+            beside,
         );
         // Hello is answered from now on, whatever the store takes to open.
         let mut serving = Box::pin(serving);
@@ -117,11 +125,11 @@ async fn is_true(mut told: watch::Receiver<bool>) {
 async fn serve_http(
     listener: Option<TcpListener>,
     figures: Figures,
-    close: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), ServerError> {
-    let Some(listener) = listener else { return Ok(()) };
-    let serving = axum::serve(listener, http::router(figures)).with_graceful_shutdown(close);
-    serving.await.map_err(ServerError::Http)
+    (limits, ending): (&Limits, watch::Receiver<bool>),
+) {
+    if let Some(listener) = listener {
+        http::serve(listener, figures, limits, is_true(ending)).await;
+    }
 }
 
 /// Opens the store and waits for the end. Gives the store if it is to be closed.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use tokio::sync::watch;
-use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status};
 
 use dauer_core::HubName;
@@ -27,11 +26,10 @@ use dauer_proto::{
     ActivityResponse, CreateInstanceRequest, EntityBatchResult, OrchestratorResponse, WorkItem,
 };
 use dauer_rpc::Service;
-use dauer_store::Order;
 
 use crate::calls::state::Payloads;
-use crate::calls::{find, history, instance, operate, purge, send, start, wait, work};
-use crate::gate::Admitted;
+use crate::calls::{find, history, instance, operate, orchestration, purge, send, start, wait, work};
+use crate::gate::{Admitted, Gate, NotAdmitted};
 use crate::hub::Hub;
 use crate::hubs::Hubs;
 use crate::options::Limits;
@@ -42,6 +40,7 @@ use crate::status;
 pub(crate) struct Calls {
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) limits: Limits,
+    pub(crate) gate: Gate,
     /// True once nothing is waited for any more.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -52,6 +51,13 @@ impl Calls {
     /// The hub that a call is for.
     pub(crate) async fn hub<T>(&self, request: &Request<T>) -> Result<Arc<Hub>, Status> {
         self.hubs.get(&admitted(request)?).await
+    }
+
+    /// The hub that a message is for, if it exists. A message to an absent hub finds no instance, and does not make the hub.
+    async fn existing_hub<T>(&self, request: &Request<T>, id: &str) -> Result<Arc<Hub>, Status> {
+        // An invalid request is refused as invalid, whatever hub it names.
+        orchestration(id)?;
+        self.hubs.existing(&admitted(request)?).await
     }
 
     /// Waits for something that may take for ever; only while the server goes on.
@@ -83,7 +89,10 @@ impl Calls {
     }
 }
 
-fn admitted<T>(request: &Request<T>) -> Result<HubName, Status> {
+pub(crate) fn admitted<T>(request: &Request<T>) -> Result<HubName, Status> {
+    if let Some(NotAdmitted(status)) = request.extensions().get() {
+        return Err(status.clone());
+    }
     // Nothing comes here but through the gate.
     let admitted = request.extensions().get::<Admitted>();
     admitted.map(|Admitted(hub)| hub.clone()).ok_or_else(|| Status::internal("the call was not admitted"))
@@ -144,22 +153,22 @@ impl Service for Calls {
     }
 
     async fn raise_event(&self, request: Request<RaiseEventRequest>) -> Answer<RaiseEventResponse> {
-        let hub = self.hub(&request).await?;
+        let hub = self.existing_hub(&request, &request.get_ref().instance_id).await?;
         send::raise(&hub, request).await.map(Response::new)
     }
 
     async fn terminate_instance(&self, request: Request<TerminateRequest>) -> Answer<TerminateResponse> {
-        let hub = self.hub(&request).await?;
+        let hub = self.existing_hub(&request, &request.get_ref().instance_id).await?;
         send::terminate(&hub, request).await.map(Response::new)
     }
 
     async fn suspend_instance(&self, request: Request<SuspendRequest>) -> Answer<SuspendResponse> {
-        let hub = self.hub(&request).await?;
+        let hub = self.existing_hub(&request, &request.get_ref().instance_id).await?;
         send::suspend(&hub, request).await.map(Response::new)
     }
 
     async fn resume_instance(&self, request: Request<ResumeRequest>) -> Answer<ResumeResponse> {
-        let hub = self.hub(&request).await?;
+        let hub = self.existing_hub(&request, &request.get_ref().instance_id).await?;
         send::resume(&hub, request).await.map(Response::new)
     }
 
@@ -169,13 +178,7 @@ impl Service for Calls {
     ) -> Answer<QueryInstancesResponse> {
         let hub = self.hub(&request).await?;
         let (metadata, _, message) = request.into_parts();
-        let order = find::order(&metadata)?;
-        let page = find::query(&hub, (&metadata, message), &self.limits).await?;
-        let mut answer = Response::new(page);
-        if order == Order::NewestFirst {
-            answer.metadata_mut().insert(find::ORDER_HEADER, MetadataValue::from_static(find::NEWEST_FIRST));
-        }
-        Ok(answer)
+        find::query(&hub, (&metadata, message), &self.limits).await.map(Response::new)
     }
 
     async fn list_instance_ids(

@@ -2,6 +2,7 @@
 
 use tonic::Status;
 
+use dauer_core::HubName;
 use dauer_core::ids::InvalidName;
 use dauer_core::send::InvalidRequest;
 use dauer_hub::ClientError;
@@ -52,6 +53,9 @@ pub(crate) fn refusal(refused: &Refused) -> Status {
         Refused::Exists(status) => Status::already_exists(format!(
             "orchestration instance already exists and is {status:?}; choose another id, or a policy that replaces it"
         )),
+        Refused::Repeat => {
+            Status::already_exists("the same request was carried out before; nothing is left to do")
+        }
         Refused::Cursor(_) => Status::invalid_argument(
             "continuationToken is none that a page ended with; give the token of the last page, or none",
         ),
@@ -66,6 +70,11 @@ pub(crate) fn entities() -> Status {
     Status::unimplemented(
         "this version of dauer has no entities yet; orchestrations and activities are all there",
     )
+}
+
+/// The task hub does not exist, so that nothing in it can be told anything.
+pub(crate) fn no_hub(name: &HubName) -> Status {
+    Status::not_found(format!("there is no task hub '{name}' yet; check its name, or start something in it"))
 }
 
 /// Nothing new is begun.

@@ -10,10 +10,11 @@ use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use dauer_rpc::management::management_server::ManagementServer;
 use dauer_rpc::{AnswersServer, SERVICE_NAME, ServiceServer};
 
 use crate::error::ServerError;
-use crate::gate::Gate;
+use crate::gate::{AnyHub, Gate};
 use crate::incoming;
 use crate::layer::Bounded;
 use crate::options::{Limits, ServerOptions, Tls};
@@ -102,7 +103,7 @@ pub(crate) async fn serve(
     health: Health,
     close: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
-    let (limits, ours) = (calls.limits.clone(), calls.clone());
+    let (limits, ours, managed) = (calls.limits.clone(), calls.clone(), calls.clone());
     let reading = |bytes: usize| {
         // What was stored is told, whatever its size: it was let in.
         let service = ServiceServer::new(calls.clone()).max_encoding_message_size(usize::MAX);
@@ -112,14 +113,20 @@ pub(crate) async fn serve(
     let service = Bounded::new(service, limits.call_time, limits.calls);
     let answers = AnswersServer::new(ours).max_decoding_message_size(limits.answer_bytes);
     let answers = Bounded::new((answers.clone(), answers), limits.call_time, limits.calls);
+    // A page may hold one instance that is larger than what clients read by default: it was let in.
+    let management = ManagementServer::new(managed).max_encoding_message_size(usize::MAX);
+    let management = management.max_decoding_message_size(limits.message_bytes);
+    let management = Bounded::new((management.clone(), management), limits.call_time, limits.calls);
     let describe = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(dauer_proto::FILE_DESCRIPTORS)
+            .register_encoded_file_descriptor_set(dauer_rpc::management::FILE_DESCRIPTORS)
     };
     let health = tonic_health::server::HealthService::from_health_reporter(health.0);
     let router = transport
         .add_service(InterceptedService::new(service, gate.clone()))
-        .add_service(InterceptedService::new(answers, gate))
+        .add_service(InterceptedService::new(answers, gate.clone()))
+        .add_service(InterceptedService::new(management, AnyHub(gate)))
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))
         .add_service(describe().build_v1().map_err(ServerError::Description)?)
         .add_service(describe().build_v1alpha().map_err(ServerError::Description)?);

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
 
+mod hubs;
 mod items;
 mod life;
 mod limits;
 mod secure;
 mod support;
 mod table;
+mod unknown;

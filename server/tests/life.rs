@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::support::worker::{Worker, complete};
-use crate::support::{Running, ended, get, on, start, state, until, within};
+use crate::support::{Running, ended, get, http, on, start, state, until, within};
 use dauer_proto::action;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 
@@ -25,17 +24,6 @@ fn fresh(name: &str) -> PathBuf {
 
 fn url(path: &std::path::Path) -> String {
     format!("sqlite:{}", path.display())
-}
-
-/// What a GET is answered: the code and the body.
-async fn http(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: dauer\r\nConnection: close\r\n{headers}\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    within(stream.read_to_string(&mut answer)).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
 fn with_http(options: &mut dauer_server::ServerOptions) {
@@ -175,6 +163,7 @@ async fn a_store_that_can_no_longer_be_used_is_told() {
     while within(told.message()).await.unwrap().unwrap().status() != ServingStatus::NotServing {}
     let (code, said) = http(server.http.unwrap(), "/readyz", "").await;
     assert_eq!((code, said.contains("use a newer dauer")), (503, true), "{said}");
+    assert!(!said.contains("default"), "no hub is named to those who show no token: {said}");
     assert!(
         http(server.http.unwrap(), "/metrics", "").await.1.contains("dauer_host_failed{hub=\"default\"} 1\n")
     );
@@ -186,7 +175,7 @@ async fn a_store_that_can_no_longer_be_used_is_told() {
 #[tokio::test]
 async fn http_tells_figures() {
     let tokens = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("life-tokens");
-    std::fs::write(&tokens, "north 0123456789abcdef\n").unwrap();
+    std::fs::write(&tokens, "north 0123456789abcdef\n* fedcba9876543210\n").unwrap();
     let server = Running::with(|options| {
         options.tokens = Some(tokens);
         with_http(options);
@@ -214,7 +203,9 @@ async fn http_tells_figures() {
     assert_eq!(http(address, "/api/v1/scale?hub=n!1", bearer).await.0, 400);
     assert_eq!(http(address, "/nothing", "").await.0, 404);
     assert_eq!(http(address, "/readyz", "").await, (200, "ready\n".to_owned()));
-    let (code, metrics) = http(address, "/metrics", "").await;
+    assert_eq!(http(address, "/metrics", "").await.0, 401, "it names hubs");
+    assert_eq!(http(address, "/metrics", bearer).await.0, 403, "it is about all hubs");
+    let (code, metrics) = http(address, "/metrics", "Authorization: Bearer fedcba9876543210\r\n").await;
     assert_eq!(code, 200);
     assert!(metrics.contains("dauer_worker_streams{hub=\"north\"} 0\n"), "{metrics}");
     server.stop().await.unwrap();
@@ -254,7 +245,9 @@ async fn the_protocol_is_described() {
         client.server_reflection_info(ask(MessageRequest::ListServices(String::new()))).await.unwrap();
     let answer = within(answer.into_inner().message()).await.unwrap().unwrap().message_response.unwrap();
     let MessageResponse::ListServicesResponse(listed) = answer else { panic!("{answer:?}") };
-    assert!(listed.service.iter().any(|service| service.name == dauer_rpc::SERVICE_NAME), "{listed:?}");
+    for name in [dauer_rpc::SERVICE_NAME, "dauer.management.v1.Management"] {
+        assert!(listed.service.iter().any(|service| service.name == name), "{listed:?}");
+    }
     server.stop().await.unwrap();
 }
 

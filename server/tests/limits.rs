@@ -91,7 +91,7 @@ async fn a_client_that_never_speaks_is_sent_away() {
     halting.write_all(b"PRI * HTTP/2.0").await.unwrap();
     for stream in [&mut silent, &mut halting] {
         let mut heard = Vec::new();
-        // What it is told, if anything, does not matter; that it ends does.
+        // Any answer will do, or none: the connection has to end.
         let _ = within(stream.read_to_end(&mut heard)).await;
     }
     until(|| async {
@@ -99,6 +99,31 @@ async fn a_client_that_never_speaks_is_sent_away() {
         dauer_rpc::ServiceClient::new(channel).hello(()).await.ok()
     })
     .await;
+    server.stop().await.unwrap();
+}
+
+/// A request over HTTP that is begun and never ends is given up, and gives its connection to others.
+#[tokio::test]
+async fn half_http_requests_are_given_up() {
+    let server = Running::with(|options| {
+        options.http = Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+        options.limits.connections = 20;
+        options.limits.handshake = Duration::from_millis(200);
+    })
+    .await;
+    let address = server.http.unwrap();
+    let mut halting = Vec::new();
+    for begun in ["", "GET /heal", "GET /healthz HTTP/1.1\r\nHost: dauer\r\n"].repeat(6) {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        halting.push(stream);
+    }
+    for stream in &mut halting {
+        let mut heard = Vec::new();
+        // What it is told, if anything, does not matter; that it ends does.
+        let _ = within(stream.read_to_end(&mut heard)).await;
+    }
+    assert_eq!(crate::support::http(address, "/healthz", "").await, (200, "alive\n".to_owned()));
     server.stop().await.unwrap();
 }
 

@@ -8,6 +8,7 @@ mod by_id;
 mod clock;
 mod cursor;
 pub mod env;
+mod inspect;
 mod manage;
 mod refused;
 pub mod rules;
@@ -16,10 +17,11 @@ mod work;
 pub use by_id::ById;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use cursor::Cursor;
-pub use env::Env;
+pub use env::{Env, Steady};
+pub use inspect::{Holder, INSPECTED_MAX, Inspection, OpenTask, Waiting, WaitingClass};
 pub use manage::{
-    Create, Created, Dump, DumpItem, Effort, Host, IdPage, InstanceDump, List, Manage, Order, Page, Purge,
-    Purged, Query, Reuse, Scale, SessionDump, StoreLimits, TaskDump,
+    Create, Created, Dump, DumpItem, Effort, Floor, Host, HubDump, IdPage, InstanceDump, List, Manage, Order,
+    Page, Purge, Purged, Query, Reuse, Scale, SessionDump, StoreLimits, TaskDump,
 };
 pub use refused::{Cause, Limit, Refused};
 pub use work::{

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use dauer_core::model::{
     Checkpoint, DropReason, Fence, Kind, Message, Record, Status, StoredBatch, Tags, Task,
 };
-use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, SessionId, Timestamp};
+use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, SessionId, Timestamp};
 
-use crate::{Cause, Changes, Committed, Delivered, Refused, Slice, Work};
+use crate::{Cause, Changes, Committed, Delivered, Inspection, Refused, Slice, Work};
 
 /// A start, and what it may replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,17 @@ pub struct Create {
     pub start: Message,
     /// When an instance of that id exists.
     pub reuse: Reuse,
+    /// The transport marks it as a retry. It is a repeat of any start of the same [likeness](MessageId::likeness) that was
+    /// accepted within [`dauer_core::limits::START_RETRY_MAX`].
+    pub retry: bool,
+}
+
+impl Create {
+    /// A start that its transport does not mark as a retry.
+    #[must_use]
+    pub fn new(start: Message, reuse: Reuse) -> Self {
+        Self { start, reuse, retry: false }
+    }
 }
 
 /// Which existing instances a start may replace.
@@ -41,8 +52,9 @@ impl Default for Reuse {
 pub enum Created {
     /// The instance is new, or replaces an ended one.
     New(ExecutionId),
-    /// The same start was there before.
-    Repeat(ExecutionId),
+    /// The same start was accepted before. The execution is that of the start that is there or waits; none when only the
+    /// start's id is remembered.
+    Repeat(Option<ExecutionId>),
     /// The instance is running; its next turn ends that run and begins this one.
     Replacing(ExecutionId),
 }
@@ -173,6 +185,8 @@ pub struct StoreLimits {
     pub checkpoint_items: u64,
     /// How far ahead a message may be made visible.
     pub delay: Duration,
+    /// Ids of removed starts that a hub remembers. Beyond it the oldest are forgotten and counted.
+    pub removed_starts: u64,
 }
 
 /// What a store has done for this handle since it was opened. Zero where a store does not count.
@@ -206,6 +220,10 @@ pub enum DumpItem {
     Damaged(InstanceId, String),
     /// How many messages were dropped for a reason.
     Dropped(DropReason, u64),
+    /// The hub's own values.
+    Hub(HubDump),
+    /// The id of a start whose instance was removed or begins another start, and the time it was accepted.
+    RemovedStart(MessageId, Timestamp),
     /// The store's time when the dump began.
     Now(Timestamp),
 }
@@ -221,8 +239,41 @@ impl DumpItem {
                 let reason = format!("the instance '{instance}' cannot be loaded: {why}");
                 Err(Refused::Corrupt(Cause::new(reason)))
             }
-            Self::Instance(_) | Self::Task(_) | Self::Session(_) | Self::Dropped(..) | Self::Now(_) => Ok(()),
+            Self::Instance(_)
+            | Self::Task(_)
+            | Self::Session(_)
+            | Self::Dropped(..)
+            | Self::Hub(_)
+            | Self::RemovedStart(..)
+            | Self::Now(_) => Ok(()),
         }
+    }
+}
+
+/// The hub's own values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HubDump {
+    /// Where new instances begin.
+    pub floor: Floor,
+    /// How many ids of removed starts were forgotten before their time, because there were too many.
+    pub forgotten_starts: u64,
+}
+
+/// Where the instances of a hub begin. Every removal raises it above the removed instance, so that no fence of a removed
+/// instance passes for a later one of the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Floor {
+    /// The first epoch of a new instance.
+    pub epoch: Epoch,
+    /// The first revision of a new instance.
+    pub revision: Revision,
+}
+
+impl Floor {
+    /// The floor after the removal of an instance that stood at that epoch and revision.
+    #[must_use]
+    pub fn above(self, epoch: Epoch, revision: Revision) -> Self {
+        Self { epoch: self.epoch.max(epoch.next()), revision: self.revision.max(revision.next()) }
     }
 }
 
@@ -305,6 +356,10 @@ pub trait Manage: Send + Sync {
     /// The records of instances, in the order asked for, with the epoch an amendment would supersede.
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused>;
 
+    /// Who holds instances, what waits for them and which tasks are open, in the order asked for. Sees every acknowledged
+    /// write.
+    async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused>;
+
     /// Finds instances, a page at a time. May lag, and says by how much.
     async fn query(&self, query: Query) -> Result<Page, Refused>;
 
@@ -321,7 +376,8 @@ pub trait Manage: Send + Sync {
     ) -> Result<Slice, Refused>;
 
     /// The start, or the rewind that creates it, that the current run of an instance has not begun with yet, whether it is
-    /// due or not. Nothing once it has begun, and for an absent instance.
+    /// due or not. For an ended instance, the first start or rewind that waits. Nothing for a run that has begun and goes on,
+    /// and for an absent instance.
     async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused>;
 
     /// Removes ended instances for good.

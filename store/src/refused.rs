@@ -64,6 +64,9 @@ pub enum Refused {
     /// The instance exists in that status, and the reuse policy keeps it.
     #[error("the instance exists and is {0:?}")]
     Exists(Status),
+    /// An amendment names a message that the instance has applied before. Nothing was changed; there is nothing left to do.
+    #[error("the message was applied before")]
+    Repeat,
     /// What a query or list was to go on behind is nothing that a page of this store ended with; trying again does not
     /// help.
     #[error("'{0}' is no cursor of this store; give `next` of the last page in the same order, or nothing")]

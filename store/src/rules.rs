@@ -17,13 +17,16 @@
 //!
 //! A commit carries the execution, revision and epoch it was claimed with; the store compares all three in the
 //! transaction that writes, and answers `Fenced` when one differs. The revision grows by one with each commit and is
-//! never reset; the epoch grows when an instance changes hands. An amendment compares execution and revision, not the
-//! epoch, which it raises, and leaves the instance to nobody. A checkpoint with the result of a task that its session
+//! never reset, nor is it the number of commits: a new instance begins at the floor of its hub (rule 21). The epoch grows
+//! when an instance changes hands. An amendment compares execution and revision, not the
+//! epoch, which it raises, and leaves the instance without a holder. It may consume what waits for an instance that no session
+//! ever claimed, its start included, and name messages that do not wait. A checkpoint with the result of a task that its session
 //! does not hold is refused as a whole. What is refused has no effect that anyone can see.
 //!
 //! *Checked by* `r02a_commit_compares_the_execution`, `r02b_commit_compares_the_revision`,
 //! `r02c_commit_compares_the_epoch`, `r02d_an_amendment_raises_the_epoch`,
-//! `r02e_a_stale_completion_refuses_the_checkpoint`, `r02f_a_refused_checkpoint_leaves_nothing`.
+//! `r02e_a_stale_completion_refuses_the_checkpoint`, `r02f_a_refused_checkpoint_leaves_nothing`,
+//! `r02g_an_amendment_consumes_the_start`.
 //!
 //! # 3. Outcome
 //!
@@ -42,12 +45,14 @@
 //! but starts and rewinds, those that waited when it ended too. What comes behind a waiting start or rewind waits with it,
 //! if it is for no run in particular or for the one that this begins; what is for the run that has ended is dropped. A
 //! turn of a pending instance carries its start, first,
-//! even when the start is not due and something else woke it. An ended instance for which a start waits is offered
+//! even when the start is not due and something else woke it. So does a turn of an instance that is suspended before it
+//! began ([`crate::Hold::Unborn`]), and its start alone never makes it ready. An ended instance for which a start waits is offered
 //! under the queue of that start, whose code will run.
 //!
 //! *Checked by* `r04a_a_suspended_instance_takes_only_control`, `r04b_a_locked_instance_takes_its_owners_messages`,
 //! `r04c_an_ended_instance_drops_messages`, `r04d_a_pending_turn_carries_its_start_first`,
-//! `r04e_an_ended_instance_takes_a_start`, `r04f_what_follows_a_start_waits_with_it`.
+//! `r04e_an_ended_instance_takes_a_start`, `r04f_what_follows_a_start_waits_with_it`,
+//! `r04g_a_suspended_unborn_run_keeps_its_start_back`.
 //!
 //! # 5. Delivery
 //!
@@ -88,12 +93,13 @@
 //! unchanged fences, and tells what was lost. Expiry alone refuses nothing that is held: as long as nobody has taken
 //! an item over, its holder may still commit or complete it. But a session that has expired must renew before it
 //! claims more, or two of them would take everything from each other. What a session gave back and claims again has a
-//! new epoch: whatever it still sends for the first claim does not pass.
+//! new epoch: whatever it still sends for the first claim does not pass. A session that attaches again is renewed, however
+//! long ago it expired.
 //!
 //! *Checked by* `r08a_what_is_held_is_not_claimable`, `r08b_expiry_alone_refuses_nothing`,
 //! `r08c_a_renewal_keeps_everything`, `r08d_a_renewal_tells_what_was_lost`, `r08e_detach_gives_everything_back`,
 //! `r08f_the_proof_of_death_ends_a_session`, `r08g_what_was_given_back_is_claimed_anew`,
-//! `r08h_an_expired_session_renews_before_it_claims`.
+//! `r08h_an_expired_session_renews_before_it_claims`, `r08i_a_session_that_attaches_again_is_renewed`.
 //!
 //! # 9. Attempts
 //!
@@ -112,11 +118,12 @@
 //! which is no error. An instance remembers the ids of the messages it consumed (a day and ten thousand of them, by
 //! default), across runs and starts: the same again is `Dropped(Repeat)`. A start is known as long as the record names it, and
 //! remembered like any other message once the record names another one. What was dropped is not remembered: when it comes
-//! again it is judged anew.
+//! again it is judged again. A message that an amendment carries out is remembered, whether it ever waited or not; an
+//! amendment that names a remembered message, or the start of a removed instance, is refused as `Repeat`.
 //!
 //! *Checked by* `r10a_a_task_is_completed_once`, `r10b_only_the_holder_completes_a_task`,
 //! `r10c_a_consumed_message_is_remembered`,
-//! `r10d_a_start_that_gave_way_is_remembered`.
+//! `r10d_a_start_that_gave_way_is_remembered`, `r10e_an_amended_message_is_remembered`.
 //!
 //! # 11. Batches
 //!
@@ -135,11 +142,13 @@
 //! than until the first thing in those queues becomes ready by time alone. A claim that waits ([`crate::Work::await_turns`])
 //! keeps to the same: what it wins is this session's and nobody else's, and it leaves alone what its session keeps, which
 //! [`crate::Work::claim_turns`] hands out. It may wait for ever, and what it did not win is claimed as if it were not there.
+//! An ended instance for which a start waits has the queue and the tags of that start, for every claim.
 //!
 //! *Checked by* `r12a_a_claim_filters_by_queue`, `r12b_a_claim_filters_by_tags`, `r12c_the_oldest_is_claimed_first`,
 //! `r12d_queues_are_served_in_turn`, `r12e_a_claim_takes_no_more_than_it_wants`, `r12f_what_is_held_hides_nothing`,
 //! `r12g_the_next_due_time_is_never_too_late`, `r12h_what_becomes_ready_goes_to_one_claim`,
-//! `r12i_a_claim_that_waits_leaves_what_is_kept`.
+//! `r12i_a_claim_that_waits_leaves_what_is_kept`, `r12j_a_dropped_claim_comes_back_by_its_start`,
+//! `r12k_an_ended_instance_has_the_tags_of_its_start`.
 //!
 //! # 13. Reads
 //!
@@ -161,7 +170,7 @@
 //!
 //! # 15. Time
 //!
-//! One clock per store judges sessions and due times, is told with every claim and commit, and is what records and
+//! One clock per store judges sessions and due times, comes with every claim, commit and inspection, and is what records and
 //! histories are stamped with. It never goes backwards. The time a run ended stays, whatever is committed to it later,
 //! and so does the time of creation, when a commit of the same start names none, or one of another start names it: a run
 //! that goes on as the child of a rewound parent.
@@ -173,11 +182,11 @@
 //!
 //! Every field of a message, task, batch or record comes back as it was written, but for revision and times, which the
 //! store sets. Event bytes come back as they went in, with the parts that only a newer dauer understands. `dump` yields
-//! everything, what an instance remembers included; `load` puts it into an empty hub, on any store, which then goes on
+//! everything, what an instance remembers and the values of the hub itself included; `load` puts it into an empty hub, on any store, which then goes on
 //! where the first one stopped.
 //!
 //! *Checked by* `r16a_a_dump_holds_everything`, `r16b_bytes_are_kept_as_they_came`, `r16c_values_come_back_whole`,
-//! `r16d_a_loaded_outbox_is_delivered`.
+//! `r16d_a_loaded_outbox_is_delivered`, `r16e_a_dump_holds_the_values_of_the_hub`.
 //!
 //! # 17. Isolation
 //!
@@ -188,14 +197,19 @@
 //!
 //! # 18. Create
 //!
-//! A start equal to `record.start`, to one that waits, or to one that is remembered because another has replaced its run
-//! (rule 10), is a repeat, before any policy is asked, and changes nothing. Otherwise an absent instance is created; an
+//! The id of a start only recognises repeats; the run that it begins is drawn at random by its client. A start equal to
+//! `record.start`, to one that waits, or to one that is remembered because another has replaced its run (rule 10) or its
+//! instance was removed (rule 21), is a repeat, before any policy is asked, and changes nothing. A repeat is answered with
+//! the run of the start that is there or waits, and with none when only its id is remembered. A start that its transport
+//! marks as a retry is also a repeat of any start of the same likeness that was accepted within two minutes; unmarked, it is
+//! a start of its own. Otherwise an absent instance is created; an
 //! ended one in a replaceable status is replaced, record, history and tasks in one write, with a revision that goes on and
 //! a higher epoch; a living one in a replaceable status gets the start into its inbox; all else is `Exists`. An ended
 //! instance for which a start or rewind waits counts as pending: what was acknowledged first is carried out.
 //!
 //! *Checked by* `r18a_the_same_start_again_is_a_repeat`, `r18b_a_start_replaces_an_ended_instance`,
-//! `r18c_a_start_respects_what_is_there`.
+//! `r18c_a_start_respects_what_is_there`, `r18d_a_repeat_names_the_run_that_is_there`,
+//! `r18e_an_equal_start_is_a_repeat_only_as_a_retry`.
 //!
 //! # 19. End of a run
 //!
@@ -221,11 +235,28 @@
 //! A purge removes ended instances and nothing else, and none for which a start or rewind waits. Late messages do not
 //! bring a purged one back. A purge by query removes no more than its budget and says whether to call again.
 //!
+//! Each hub has one floor, an epoch and a revision. A removal raises it, in the same write, above the epoch and the revision
+//! of the removed instance. A new instance begins at the floor, so that no fence and no claim of a removed instance passes
+//! for a later one. The ids of starts that were accepted within the last two minutes outlive the removal, in the same write:
+//! a retried start begins no second run. The hub remembers as many as [`crate::StoreLimits::removed_starts`] says; beyond,
+//! the oldest are forgotten and counted.
+//!
 //! *Checked by* `r21a_a_purge_removes_the_ended_for_good`, `r21b_a_waiting_start_prevents_the_purge`,
-//! `r21c_a_purge_keeps_to_its_budget`.
+//! `r21c_a_purge_keeps_to_its_budget`, `r21d_a_new_instance_begins_above_the_removed`,
+//! `r21e_the_start_of_a_removed_instance_is_known`.
 //!
 //! # 22. Scale
 //!
 //! The scale counts, for each kind of work, what is ready and what is held, and nothing that sleeps.
 //!
 //! *Checked by* `r22a_scale_counts_what_is_ready`.
+//!
+//! # 23. Inspect
+//!
+//! `inspect` sees every acknowledged write, tells the store's time, and has nothing for an absent instance. It names the session and host that
+//! hold an instance or a task, and says whether that session lives (rule 8). It counts all messages that wait, before
+//! the inbox and in it, and lists the first [`crate::INSPECTED_MAX`]: starts, rewinds and control before ordinary
+//! messages. It says from when the next turn can be claimed. It counts and lists all tasks that are not answered, those included that a commit has taken (rule 20).
+//!
+//! *Checked by* `r23a_an_inspection_names_the_holder`, `r23b_an_inspection_lists_what_waits`,
+//! `r23c_an_inspection_lists_the_open_tasks`.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use dauer_core::InstanceId;
 use dauer_core::model::{Over, Status};
 use dauer_core::send::{self, StartRequest};
+use dauer_core::{ExecutionId, InstanceId};
 use dauer_proto::{HistoryEvent, TaskFailureDetails};
 use dauer_replay::{Activity, Failure, Handler, Orchestration, Payloads, Registry};
 use serde::{Serialize, de::DeserializeOwned};
@@ -149,7 +149,10 @@ impl TestHub<'_> {
     /// One run, with that fault.
     pub(crate) fn go(&mut self, subject: &Subject, fault: Fault) -> Result<Ended, TestError> {
         let mut world = World::new(&self.setup, &subject.registry, fault);
-        let start = send::start(subject.request.clone(), world.caller(), Over::Refuse)?;
+        let caller = world.caller();
+        // One instance of one hub: its number is as good as chance, and the same in every run of a test.
+        let execution = ExecutionId(caller.request);
+        let start = send::start(subject.request.clone(), execution, caller, Over::Refuse)?;
         let result = world.run(start);
         // Also after an error: what was called until then tells what went wrong.
         self.trace = world.into_trace();

@@ -13,6 +13,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Another benchmark uses the same store now.
+    #[error("{path:?} belongs to a benchmark that runs now; wait for its end, or give another store")]
+    Running {
+        /// The folder for temporary files.
+        path: PathBuf,
+    },
+    /// The folder for temporary files is there, and no benchmark made it.
+    #[error("{path:?} is there and not from a benchmark; remove or rename it, or give another store")]
+    Foreign {
+        /// The folder for temporary files.
+        path: PathBuf,
+    },
     /// The folder for temporary files could not be made, or not be used.
     #[error("{path:?} cannot be used; give a store in a folder that exists and can be written")]
     Folder {

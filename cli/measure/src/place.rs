@@ -1,6 +1,6 @@
 //! Where a benchmark writes: a store that is its own, and a folder beside it that is removed afterwards.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,10 +10,19 @@ use super::Error;
 /// The scheme of a store in a file.
 const FILE_SCHEME: &str = "sqlite:";
 
+/// A file in the scratch folder that its process keeps locked. A folder whose owner is not locked was left by a process that
+/// was killed.
+const OWNER: &str = "owner";
+
+/// What SQLite keeps beside a file that is in use. These go first: a new file would be taken for the one that they belong to.
+const BESIDE: [&str; 2] = ["-wal", "-shm"];
+
 /// Where to write.
 pub(super) struct Place {
     kind: Kind,
     scratch: PathBuf,
+    /// The lock, until the folder is removed.
+    owner: Option<File>,
 }
 
 enum Kind {
@@ -34,10 +43,8 @@ impl Place {
             (None, _) => (Kind::Temporary, std::env::temp_dir().join(unique())),
             (Some(_), Some(file)) => {
                 let file = PathBuf::from(file);
-                refuse_content(&file)?;
-                let mut scratch = file.as_os_str().to_owned();
-                scratch.push(".bench");
-                (Kind::Given(file), PathBuf::from(scratch))
+                let scratch = beside(&file, ".bench");
+                (Kind::Given(file), scratch)
             }
             (Some(url), None) => {
                 // Whether it makes sense is for the store to say, before anything is created.
@@ -45,8 +52,13 @@ impl Place {
                 (Kind::Elsewhere(url.to_owned()), std::env::temp_dir().join(unique()))
             }
         };
-        fs::create_dir(&scratch).map_err(|source| Error::Folder { path: scratch.clone(), source })?;
-        Ok(Self { kind, scratch })
+        let owner = take(&scratch)?;
+        let place = Self { kind, scratch, owner: Some(owner) };
+        if let Kind::Given(file) = &place.kind {
+            // Also a file that a killed benchmark left: it may be used by something else since.
+            refuse_content(file)?;
+        }
+        Ok(place)
     }
 
     /// The URL of one of several runs, each with a store of its own. The last is the one that the user named.
@@ -90,28 +102,74 @@ impl Place {
 
     /// Removes the files of a run that is over, so that the next one finds the disk as this one did.
     pub(super) fn clear(&self) {
-        let entries = fs::read_dir(&self.scratch).into_iter().flatten().flatten();
-        for entry in entries {
-            // What cannot be removed now goes with the folder, or stays for the user to see.
-            let _ = fs::remove_file(entry.path());
-        }
+        clear(&self.scratch);
     }
 
     /// Removes the file that the user named, which was not there before: a run that does not count was the last one, and is made
     /// again. Its store is closed.
     pub(super) fn clear_given(&self) {
         if let Kind::Given(file) = &self.kind {
-            // Where it stays, the next run finds instances of the same ids, and says so.
-            let _ = fs::remove_file(file);
+            remove_store(file);
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        // An open file cannot be removed everywhere.
+        drop(self.owner.take());
         // The figures are out; a folder that stays is no reason to fail.
         let _ = fs::remove_dir_all(&self.scratch);
     }
+}
+
+/// Makes the scratch folder, or takes over one whose benchmark was killed, and locks it.
+fn take(scratch: &Path) -> Result<File, Error> {
+    let failed = |source| Error::Folder { path: scratch.into(), source };
+    let path = scratch.join(OWNER);
+    let owner = match fs::create_dir(scratch) {
+        Ok(()) => {
+            let options = &mut File::options();
+            options.read(true).append(true).create_new(true).open(&path).map_err(failed)?
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let owner = File::options().read(true).append(true).open(&path);
+            owner.map_err(|_| Error::Foreign { path: scratch.into() })?
+        }
+        Err(source) => return Err(failed(source)),
+    };
+    match owner.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(Error::Running { path: scratch.into() }),
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    clear(scratch);
+    Ok(owner)
+}
+
+/// Removes the files of a scratch folder, but for its owner.
+fn clear(scratch: &Path) {
+    let entries = fs::read_dir(scratch).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name() != OWNER) {
+        // What cannot be removed now goes with the folder, or stays for the user to see.
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
+/// Removes a store that is closed.
+fn remove_store(file: &Path) {
+    // Where one stays, the next run finds content, and says so.
+    for name in BESIDE {
+        let _ = fs::remove_file(beside(file, name));
+    }
+    let _ = fs::remove_file(file);
+}
+
+/// The path of a file with that after its name.
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 fn refuse_content(file: &Path) -> Result<(), Error> {
@@ -150,6 +208,46 @@ mod tests {
         fs::write(scratch.join("run1.db"), "something").unwrap();
         drop(place);
         assert!(!scratch.exists());
+    }
+
+    #[test]
+    fn killed_benchmark_leaves_a_store_that_works_again() {
+        let folder = folder();
+        let url = format!("sqlite:{}", folder.join("mine.db").display());
+        let killed = Place::new(Some(&url)).unwrap();
+        fs::write(killed.scratch().join("run0.db"), "of the killed one").unwrap();
+        let meanwhile = Place::new(Some(&url)).err();
+        assert!(matches!(meanwhile, Some(Error::Running { .. })), "{meanwhile:?}");
+        // The system releases a killed process's locks, and runs no destructor.
+        let scratch = killed.scratch().to_owned();
+        let mut killed = std::mem::ManuallyDrop::new(killed);
+        drop(killed.owner.take());
+        assert!(scratch.join("run0.db").exists());
+        let place = Place::new(Some(&url)).unwrap();
+        assert!(!scratch.join("run0.db").exists(), "the last one's files are no part of this one");
+        drop(place);
+        assert!(!scratch.exists());
+        fs::create_dir(&scratch).unwrap();
+        fs::write(scratch.join("letter"), "of the user").unwrap();
+        let foreign = Place::new(Some(&url)).err();
+        assert!(matches!(foreign, Some(Error::Foreign { .. })), "{foreign:?}");
+        assert!(scratch.join("letter").exists(), "nothing of the user's is touched");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The file may be the user's: written since the benchmark was killed.
+    #[test]
+    fn file_beside_a_killed_benchmark_is_refused_and_kept() {
+        let folder = folder();
+        let (file, scratch) = (folder.join("mine.db"), folder.join("mine.db.bench"));
+        fs::write(&file, "mine").unwrap();
+        fs::create_dir(&scratch).unwrap();
+        fs::write(scratch.join(OWNER), "").unwrap();
+        let refused = Place::new(Some(&format!("sqlite:{}", file.display()))).err();
+        assert!(matches!(refused, Some(Error::NotEmpty { .. })), "{refused:?}");
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        assert!(!scratch.exists(), "the folder of the killed one is gone");
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

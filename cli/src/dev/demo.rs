@@ -3,15 +3,16 @@
 use std::error::Error;
 use std::future::Future;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dauer::{
-    Activity, ActivityContext, ClientError, Event, Hub, InstanceId, Orchestration, OrchestrationContext,
-    RawClientError, Refused, Result, Reuse,
+    Activity, ActivityContext, Client, ClientError, Event, Hub, Orchestration, OrchestrationContext,
+    RawClientError, Refused, Result, StartCall, Status,
 };
+use futures::FutureExt as _;
 use futures::future::try_join_all;
+
+use crate::program;
 
 const PACK: Orchestration<Vec<String>, u32> = Orchestration::new("pack-everything");
 const APPROVAL: Orchestration<String, String> = Orchestration::new("wait-for-approval");
@@ -25,6 +26,13 @@ const APPROVED: Event<bool> = Event::new("approved");
 
 /// How long the work of an activity takes: long enough to be watched.
 const WORK: Duration = Duration::from_millis(400);
+
+/// The longest wait for the failure of the payment before the commands are printed: a hundred times what it takes. After
+/// it they are printed nevertheless, and only the rewind among them comes too early.
+const FAILURE_MAX: Duration = Duration::from_secs(60);
+
+/// The amount of the payment.
+const AMOUNT: u32 = 40;
 
 /// How long the timer sleeps.
 const NAP_SECONDS: u64 = 20;
@@ -55,21 +63,33 @@ async fn weigh(_: ActivityContext, item: String) -> Result<u32> {
     Ok(u32::try_from(item.len()).unwrap_or_default() * 90)
 }
 
+/// Declines the card until the payment is rewound. The payment's own record decides, so that it holds after a restart of the demo.
+async fn charge(client: Client, ctx: ActivityContext, amount: u32) -> Result<u32> {
+    tokio::time::sleep(WORK).await;
+    let record = client.raw().get(ctx.instance()).await?;
+    // It never continues as new: every further run began with a rewind.
+    match record.is_some_and(|record| record.generation > 0) {
+        true => Ok(amount),
+        false => Err(dauer::Error::msg("the bank declined the card")),
+    }
+}
+
+/// Where the demo is.
+pub(super) struct Place {
+    /// The file, as it was named.
+    pub(super) file: String,
+    /// The URL of the task hub at the server.
+    pub(super) url: String,
+}
+
 /// Runs the worker until `stop`, with its instances.
 pub(super) async fn run(
     hub: &Hub,
-    address: SocketAddr,
-    stop: impl Future<Output = ()> + Send + 'static,
+    place: &Place,
+    stop: impl Future<Output = ()> + Clone + Send + 'static,
 ) -> std::result::Result<(), Box<dyn Error>> {
-    // The first charge fails, on purpose; a rewind then goes through.
-    let declined = AtomicBool::new(false);
-    let charge = move |_: ActivityContext, amount: u32| {
-        let first = !declined.swap(true, Ordering::Relaxed);
-        async move {
-            tokio::time::sleep(WORK).await;
-            if first { Err(dauer::Error::msg("the bank declined the card")) } else { Ok(amount) }
-        }
-    };
+    let client = hub.client();
+    let charge = move |ctx: ActivityContext, amount: u32| charge(client.clone(), ctx, amount);
     let worker = hub
         .worker()
         .orchestration(PACK, pack)
@@ -79,50 +99,72 @@ pub(super) async fn run(
         .activity(WEIGH, weigh)
         .activity(CHARGE, charge)
         .build()?;
-    start_all(hub, address).await?;
-    worker.run(stop).await?;
-    Ok(())
+    let was_there = start_all(hub).await?;
+    let guide = async {
+        // After a stop there is nothing to print the commands for.
+        futures::select_biased! {
+            () = stop.clone().fuse() => return Ok(()),
+            failed = tokio::time::timeout(FAILURE_MAX, failure(hub)).fuse() => failed.unwrap_or(Ok(()))?,
+        }
+        tell(place, &was_there).map_err(Box::<dyn Error>::from)
+    };
+    let working = async { worker.run(stop.clone()).await.map_err(Box::<dyn Error>::from) };
+    let (told, worked) = futures::join!(guide, working);
+    worked.and(told)
 }
 
-async fn start_all(hub: &Hub, address: SocketAddr) -> std::result::Result<(), Box<dyn Error>> {
+/// Waits for the failure of the payment, so that the printed rewind works. A payment that was rewound before completes: then another one
+/// is started.
+async fn failure(hub: &Hub) -> std::result::Result<(), ClientError> {
     let client = hub.client();
-    let keep = || Reuse { replaceable: Vec::new() };
+    loop {
+        match client.handle(PAYMENT, "payment")?.ended_within(FAILURE_MAX).await {
+            Ok(ended) if ended.status() == Status::Failed => return Ok(()),
+            Ok(_) | Err(ClientError::Client(RawClientError::Absent(_))) => {
+                is_living(client.start(PAYMENT, &AMOUNT).id("payment")).await?;
+            }
+            Err(ClientError::Client(RawClientError::TimedOut(_))) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Starts the instances; those that have ended, again. Returns for each whether it lives since an earlier demo.
+async fn start_all(hub: &Hub) -> std::result::Result<Vec<bool>, ClientError> {
+    let client = hub.client();
     let items = ["kettle", "teapot", "cups", "tea", "tray"].map(str::to_owned).to_vec();
-    let started = [
-        client.start(PACK, &items).id("packing").reuse(keep()).await.map(|handle| handle.id().clone()),
-        client
-            .start(APPROVAL, &"order 7".to_owned())
-            .id("approval")
-            .reuse(keep())
-            .await
-            .map(|handle| handle.id().clone()),
-        client
-            .start(REMINDER, &NAP_SECONDS)
-            .id("reminder")
-            .reuse(keep())
-            .await
-            .map(|handle| handle.id().clone()),
-        client.start(PAYMENT, &40).id("payment").reuse(keep()).await.map(|handle| handle.id().clone()),
-    ];
+    Ok(vec![
+        is_living(client.start(PACK, &items).id("packing")).await?,
+        is_living(client.start(APPROVAL, &"order 7".to_owned()).id("approval")).await?,
+        is_living(client.start(REMINDER, &NAP_SECONDS).id("reminder")).await?,
+        is_living(client.start(PAYMENT, &AMOUNT).id("payment")).await?,
+    ])
+}
+
+/// Prints what there is to see, and the commands that show it.
+fn tell(place: &Place, was_there: &[bool]) -> io::Result<()> {
     let out = &mut io::stdout().lock();
-    writeln!(out, "\nThe demo is in the hub 'demo':")?;
-    for (start, says) in started.into_iter().zip([
+    let Place { file, url } = place;
+    writeln!(out, "\nThe demo is in the task hub 'demo' of {file}:")?;
+    for (there, says) in was_there.iter().zip([
         "packing    weighs five things at once",
         "approval   waits for the event 'approved'",
         "reminder   sleeps for 20 seconds",
         "payment    fails, on purpose: rewind it",
     ]) {
-        writeln!(out, "  {says}{}", if was_there(start)? { "  (there already)" } else { "" })?;
+        writeln!(out, "  {says}{}", if *there { "  (there already)" } else { "" })?;
     }
-    let store = format!("--store 'http://{address}?hub=demo'");
-    writeln!(out, "\n  dauer list {store}\n  dauer raise approval approved --input true {store}")?;
-    writeln!(out, "  dauer rewind payment {store}")?;
-    Ok(out.flush()?)
+    writeln!(out, "\nLook at it from another terminal, in any folder:")?;
+    let (dauer, store) = (program::word(), program::quoted(url));
+    for words in ["list", "get approval", "raise approval approved --input true", "rewind payment"] {
+        writeln!(out, "  {dauer} {words} --store {store}")?;
+    }
+    out.flush()
 }
 
-/// Whether the instance is of an earlier demo.
-fn was_there(start: std::result::Result<InstanceId, ClientError>) -> std::result::Result<bool, ClientError> {
-    match start {
+/// Makes a start. Returns whether the instance lives since an earlier demo; then nothing is started.
+async fn is_living<O: 'static>(start: StartCall<O>) -> std::result::Result<bool, ClientError> {
+    match start.await {
         Ok(_) => Ok(false),
         Err(ClientError::Client(RawClientError::Refused(Refused::Exists(_)))) => Ok(true),
         Err(error) => Err(error),

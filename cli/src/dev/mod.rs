@@ -18,6 +18,9 @@ use crate::serve::{self, Level, Settings};
 /// How many ports after the usual one are tried: more than anyone runs servers beside each other.
 const PORTS_TRIED: u16 = 100;
 
+/// The folder, when no other is given.
+const FOLDER: &str = ".dauer";
+
 /// The file in the folder.
 const FILE: &str = "dauer.db";
 
@@ -28,7 +31,7 @@ pub(crate) struct Dev {
     #[arg(long)]
     demo: bool,
     /// Where the instances are kept. It is made if it is not there.
-    #[arg(long, value_name = "DIR", default_value = ".dauer")]
+    #[arg(long, value_name = "DIR", default_value = FOLDER)]
     folder: PathBuf,
     /// Where SDKs connect; the next free port if that one is taken. [default: 127.0.0.1:4001]
     #[arg(long, value_name = "ADDRESS", env = "DAUER_GRPC")]
@@ -45,7 +48,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   dauer dev
   dauer dev --demo
-  dauer dev --folder /tmp/try --grpc 127.0.0.1:5001";
+  dauer dev --folder try --grpc 127.0.0.1:5001";
 
 /// Serves until a signal.
 pub(crate) fn run(dev: Dev) -> Result<ExitCode, Failure> {
@@ -58,14 +61,14 @@ pub(crate) fn run(dev: Dev) -> Result<ExitCode, Failure> {
         let store = Store::open(&url)?;
         let settings = Settings { grpc: dev.grpc, http: dev.http, ..Settings::default() };
         let options = settings.apply(ServerOptions::new(store.clone()))?;
+        let asked = options.grpc;
         let server = bind(options).await?;
-        tell(&server, &url)?;
-        let address = server.grpc_address();
+        tell(&server, &url, asked)?;
+        let (file, hub) = (dev.folder.join(FILE).display().to_string(), demo_hub());
+        let place = demo::Place { file, url: format!("http://{}?hub={hub}", server.grpc_address()) };
         let demo = async {
             match dev.demo {
-                true => {
-                    demo::run(&store.hub(demo_hub()), address, signal.clone()).await.map_err(Failure::Demo)
-                }
+                true => demo::run(&store.hub(hub), &place, signal.clone()).await.map_err(Failure::Demo),
                 false => Ok(()),
             }
         };
@@ -74,6 +77,11 @@ pub(crate) fn run(dev: Dev) -> Result<ExitCode, Failure> {
         store.close().await;
         served.and(shown).map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// Whether `dauer dev` was run in this folder.
+pub(crate) fn has_store_here() -> bool {
+    PathBuf::from(FOLDER).join(FILE).is_file()
 }
 
 /// Not the default hub: workers of SDKs take whatever is in theirs, and do not know this code.
@@ -101,8 +109,8 @@ fn after(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port().saturating_add(1))
 }
 
-/// Where it listens, and what to tell an SDK.
-fn tell(server: &Server, url: &str) -> io::Result<()> {
+/// Prints where it listens, and what to tell an SDK.
+fn tell(server: &Server, url: &str, asked: SocketAddr) -> io::Result<()> {
     serve::tell(server)?;
     let out = &mut io::stdout().lock();
     let address = server.grpc_address();
@@ -110,7 +118,10 @@ fn tell(server: &Server, url: &str) -> io::Result<()> {
     if address.port() == GRPC_PORT {
         writeln!(out, "Durable Task SDKs find it by themselves. Ctrl-C ends it; what it knows is kept.")?;
     } else {
-        writeln!(out, "The usual port is taken. Give the SDK this address: {address}")?;
+        if ![0, address.port()].contains(&asked.port()) {
+            write!(out, "The port {} is taken. ", asked.port())?;
+        }
+        writeln!(out, "Give the SDK this address: {address}")?;
     }
     out.flush()
 }

@@ -31,6 +31,8 @@ impl Failure {
             Self::History { source, .. } => ledger(source),
             Self::Unwritable { source, .. } => document(source),
             Self::Moved(_) => "cli::Failure::Moved",
+            Self::Repeated(_) => "cli::Failure::Repeated",
+            Self::UnknownHub { .. } => "cli::Failure::UnknownHub",
             Self::Ended { .. } => "cli::Failure::Ended",
             Self::Failed { .. } => "cli::Failure::Failed",
             Self::Stopped { .. } => "cli::Failure::Stopped",
@@ -63,7 +65,6 @@ fn serve(error: &ServeError) -> &'static str {
         ServeError::Opening(_) => "server::ServerError::Opening",
         ServeError::Description(_) => "server::ServerError::Description",
         ServeError::Grpc(_) => "server::ServerError::Grpc",
-        ServeError::Http(_) => "server::ServerError::Http",
         _ => UNKNOWN,
     }
 }
@@ -87,6 +88,9 @@ fn bench(error: &Unmeasured) -> &'static str {
         Unmeasured::Open(error) => open(error),
         Unmeasured::Client(error) => sdk(error),
         Unmeasured::Refused(error) => refused(error),
+        Unmeasured::NotEmpty { .. } => "measure::Error::NotEmpty",
+        Unmeasured::Running { .. } => "measure::Error::Running",
+        Unmeasured::Foreign { .. } => "measure::Error::Foreign",
         _ => "cli::Failure::Bench",
     }
 }
@@ -120,6 +124,7 @@ fn open(error: &OpenError) -> &'static str {
             Sqlite::NotAFile(_) => "sqlite::OpenError::NotAFile",
             Sqlite::NotADatabase(_) => "sqlite::OpenError::NotADatabase",
             Sqlite::Newer { .. } => "sqlite::OpenError::Newer",
+            Sqlite::Older { .. } => "sqlite::OpenError::Older",
             Sqlite::Damaged { .. } => "sqlite::OpenError::Damaged",
             Sqlite::ReadOnly { .. } => "sqlite::OpenError::ReadOnly",
             Sqlite::Network { .. } => "sqlite::OpenError::Network",
@@ -170,7 +175,7 @@ fn remote(error: &RemoteError) -> &'static str {
     match error {
         RemoteError::Unreachable { .. } => "hub::RemoteError::Unreachable",
         RemoteError::Denied { .. } => "hub::RemoteError::Denied",
-        RemoteError::Unsupported(_) => "hub::RemoteError::Unsupported",
+        RemoteError::Unsupported { .. } => "hub::RemoteError::Unsupported",
         RemoteError::Failed { .. } => "hub::RemoteError::Failed",
         _ => UNKNOWN,
     }
@@ -202,6 +207,7 @@ fn refused(error: &Refused) -> &'static str {
         Refused::Unknown(_) => "store::Refused::Unknown",
         Refused::TooLarge(_) => "store::Refused::TooLarge",
         Refused::Exists(_) => "store::Refused::Exists",
+        Refused::Repeat => "store::Refused::Repeat",
         Refused::Cursor(_) => "store::Refused::Cursor",
         Refused::Newer(_) => "store::Refused::Newer",
         Refused::Corrupt(_) => "store::Refused::Corrupt",

@@ -9,7 +9,7 @@ pub(super) struct Kind {
     pub(super) grpc: &'static str,
     /// The exit code.
     pub(super) exit: u8,
-    /// What to do next.
+    /// What to do next, as `hint` completes it.
     pub(super) hint: &'static str,
     /// The errors: crate, type and variant.
     pub(super) errors: &'static [&'static str],
@@ -21,7 +21,7 @@ Exit codes:
   0  done
   1  failed, or an audit that is not clean
   2  the call makes no sense
-  3  there is no such instance
+  3  there is no such instance or task hub
   4  conflict: the id is taken, or the instance has moved on
   5  not in this state: it has ended already, or has not ended yet
   6  the instance that was waited for failed or was terminated

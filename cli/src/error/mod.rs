@@ -1,5 +1,6 @@
 //! What went wrong, in one form: a sentence for people, a code, an exit code and a hint from the one table.
 
+mod hint;
 mod key;
 mod kind;
 mod table;
@@ -11,7 +12,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dauer::{InstanceId, OpenError, Refused, Status};
+use dauer::{HubName, InstanceId, OpenError, Refused, Status};
 use dauer_core::ids::InvalidName;
 use dauer_core::ledger::LedgerError;
 use dauer_core::send::InvalidRequest;
@@ -20,6 +21,8 @@ use dauer_proto::json::JsonError;
 use serde::Serialize;
 
 use crate::output::{Color, Format, Paint, plain, status_name};
+use crate::{dev, program};
+pub(crate) use hint::Words;
 pub(crate) use kind::EXIT_CODES;
 
 /// Why a command did not do what it was asked.
@@ -59,6 +62,17 @@ pub(crate) enum Failure {
     /// The instance went on to another run while it was looked at or waited for.
     #[error("the instance '{0}' has begun another run meanwhile")]
     Moved(InstanceId),
+    /// The request of a start was carried out before, and there is no run of it to wait for.
+    #[error("the request was carried out before, and its run of '{0}' is gone; nothing was started")]
+    Repeated(InstanceId),
+    /// The URL of the store names a task hub that is not there.
+    #[error("there is no task hub '{name}'; {}", there(.hubs))]
+    UnknownHub {
+        /// The name in the URL.
+        name: HubName,
+        /// The task hubs that are there.
+        hubs: Vec<HubName>,
+    },
     /// What only a living instance takes was sent to one that has ended.
     #[error("the instance '{id}' is {}; nothing was sent", status_name(*.status))]
     Ended {
@@ -162,6 +176,14 @@ impl From<dauer::ClientError> for Failure {
     }
 }
 
+/// The task hubs that are there, as a part of a sentence.
+fn there(hubs: &[HubName]) -> String {
+    match hubs {
+        [] => "there is none yet".to_owned(),
+        hubs => format!("there are: {}", hubs.iter().map(HubName::as_str).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// An error as a line of JSON on stderr.
 #[derive(Serialize)]
 struct Wrapped<'a> {
@@ -174,6 +196,12 @@ struct Told<'a> {
     message: String,
     hint: &'a str,
 }
+
+/// The hint for a store that is missing where `dauer dev` has left its own.
+const DEV_STORE_HINT: &str = concat!(
+    "`dauer dev` keeps its instances elsewhere: `dauer hubs --store .dauer/dauer.db` lists its task hubs, and ",
+    "`dauer list --store .dauer/dauer.db` their instances"
+);
 
 impl Failure {
     /// Whether nobody reads the output any more: `dauer list | head` has had enough, which is no failure.
@@ -191,23 +219,57 @@ impl Failure {
         false
     }
 
+    /// The instance that it is about, if it names one.
+    fn id(&self) -> Option<&InstanceId> {
+        match self {
+            Self::Moved(id)
+            | Self::Repeated(id)
+            | Self::History { id, .. }
+            | Self::Unwritable { id, .. }
+            | Self::Ended { id, .. }
+            | Self::Failed { id, .. }
+            | Self::Stopped { id, .. } => Some(id),
+            Self::Client(
+                ClientError::Absent(id)
+                | ClientError::TimedOut(id)
+                | ClientError::NotFailed { instance: id, .. }
+                | ClientError::NotEnded { instance: id, .. }
+                | ClientError::Ended { instance: id, .. }
+                | ClientError::Engaged(id)
+                | ClientError::MovedOn(id)
+                | ClientError::History { instance: id, .. },
+            ) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// What to do next, with the words of this call.
+    fn hint(&self, kind: &kind::Kind, words: &Words) -> String {
+        let id = self.id().map(|id| program::quoted(id.as_str())).or_else(|| words.id.clone());
+        let hint = match self {
+            Self::Open(OpenError::Missing { .. }) if dev::has_store_here() => DEV_STORE_HINT,
+            _ => kind.hint,
+        };
+        hint::complete(hint, &Words { id, ..words.clone() })
+    }
+
     /// Tells it on stderr, and gives the exit code.
-    pub(crate) fn complain(&self, format: Format, color: Color) -> ExitCode {
+    pub(crate) fn complain(&self, format: Format, color: Color, words: &Words) -> ExitCode {
         if self.is_unread() {
             return ExitCode::SUCCESS;
         }
         let kind = table::kind_of(self.key());
+        let hint = self.hint(kind, words);
         let text = plain(&with_causes(self));
         let err = &mut io::stderr().lock();
         // Nothing is left to do when even stderr is gone.
         let _ = match format {
             Format::Table | Format::Wide | Format::Id => {
                 let paint = Paint::of(color, err.is_terminal());
-                writeln!(err, "{} {text}\n{} {}", paint.red("error:"), paint.dim("hint:"), kind.hint)
+                writeln!(err, "{} {text}\n{} {}", paint.red("error:"), paint.dim("hint:"), hint)
             }
-            // A line of JSON is YAML too.
-            Format::Json | Format::Jsonl | Format::Yaml => {
-                let told = Told { code: kind.code, message: text, hint: kind.hint };
+            Format::Json | Format::Jsonl => {
+                let told = Told { code: kind.code, message: text, hint: &hint };
                 // Text only: it can always be written.
                 let line = serde_json::to_string(&Wrapped { error: told }).unwrap_or_default();
                 writeln!(err, "{line}")

@@ -12,9 +12,8 @@ use super::table::{TABLE, kind_of};
 use super::*;
 use crate::audit::Unusable;
 
-/// The crates whose errors a user can meet, by the name that the table has for them. Those of the benchmarks
-/// (dauer-measure) are for whoever measures; they have one row together, `cli::Failure::Bench`.
-const CRATES: [(&str, &str); 11] = [
+/// The crates whose errors a user can meet, by the name that the table has for them.
+const CRATES: [(&str, &str); 12] = [
     ("proto", "proto/src"),
     ("core", "core/src"),
     ("replay", "replay/src"),
@@ -25,6 +24,7 @@ const CRATES: [(&str, &str); 11] = [
     ("sdk", "sdk/src"),
     ("server", "server/src"),
     ("audit", "testkit/audit/src"),
+    ("measure", "cli/measure/src"),
     ("cli", "cli/src"),
 ];
 
@@ -187,6 +187,7 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (Failure::Unwritable { id: id(), source: JsonError::Newer { found: 9 } }, "store_newer"),
         (Failure::Unwritable { id: id(), source: JsonError::Syntax(json()) }, "invalid_history"),
         (Failure::Moved(id()), "moved_on"),
+        (Failure::Repeated(id()), "repeat"),
         (Failure::Ended { id: id(), status: Status::Failed }, "already_ended"),
         (ClientError::NotEnded { instance: id(), status: Status::Running }.into(), "not_ended"),
         (ClientError::Engaged(id()).into(), "engaged"),
@@ -200,6 +201,9 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (closed.into(), "invalid_journal"),
         (dauer_measure::Error::Open(missing()).into(), "store_missing"),
         (dauer_measure::Error::WorkerGone.into(), "failed"),
+        (dauer_measure::Error::NotEmpty { path: "x".into() }.into(), "not_empty"),
+        (dauer_measure::Error::Running { path: "x".into() }.into(), "bench_running"),
+        (dauer_measure::Error::Foreign { path: "x".into() }.into(), "foreign_folder"),
         (Failure::Demo(missing().into()), "store_missing"),
         (Failure::Demo(Sdk::Undecodable { what: "output", source: json().into() }.into()), "wrong_type"),
         (Failure::Demo(Sdk::Client(ClientError::TimedOut(id())).into()), "timed_out"),

@@ -1,15 +1,15 @@
-//! How results are shown: a table for people, JSON or YAML for programs, ids for pipes.
+//! How results are shown: a table for people, JSON for programs, ids for pipes.
 
 mod paint;
-mod yaml;
 
 use std::io::{self, IsTerminal as _, Write};
 
 use clap::{Args, ValueEnum};
-use dauer::Status;
+use dauer::{HubName, Status};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::program::{self, quoted};
 use crate::time::{Dates, TimeStyle, now};
 pub(crate) use paint::{Color, Paint};
 
@@ -19,12 +19,15 @@ pub(crate) const JSON_VERSION: u32 = 1;
 /// Where the hub lives when nothing else is said.
 const STORE: &str = "sqlite:dauer.db";
 
+/// The variable that names another.
+const STORE_VARIABLE: &str = "DAUER_STORE";
+
 /// What all verbs on a store are told.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
-    /// The store: `sqlite:FILE`, or just the path of the file; or a server: `http://HOST:PORT`, with `?hub=NAME` for a task
-    /// hub other than its default. A token for it is taken from DAUER_TOKEN.
-    #[arg(long, value_name = "URL", env = "DAUER_STORE", default_value = STORE)]
+    /// The store: `sqlite:FILE`, or just the path of the file; or a server: `http://HOST:PORT`. `?hub=NAME` behind either is
+    /// a task hub other than `default`. A token for a server is taken from DAUER_TOKEN.
+    #[arg(long, value_name = "URL", env = STORE_VARIABLE, default_value = STORE)]
     pub(crate) store: String,
     /// How to print the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, help_heading = HEADING)]
@@ -55,8 +58,6 @@ pub(crate) enum Format {
     Json,
     /// One JSON object a line.
     Jsonl,
-    /// One YAML document, with the fields of the JSON.
-    Yaml,
     /// Only ids, one a line.
     Id,
 }
@@ -86,6 +87,30 @@ impl Common {
             // It is no data: without stderr nothing is lost.
             let _ = writeln!(io::stderr(), "{text}");
         }
+    }
+
+    /// The option that names the store, with a space before it; empty when the next call has the same store without it.
+    pub(crate) fn store_option(&self) -> String {
+        let usual = std::env::var(STORE_VARIABLE).unwrap_or_else(|_| STORE.to_owned());
+        match self.store == usual {
+            true => String::new(),
+            false => format!(" --store {}", quoted(&self.store)),
+        }
+    }
+
+    /// A command on the same store, as it can be typed.
+    pub(crate) fn command(&self, words: &str) -> String {
+        format!("{} {words}{}", program::word(), self.store_option())
+    }
+
+    /// A command on another task hub of the same store.
+    pub(crate) fn command_in_hub(&self, words: &str, hub: &HubName) -> String {
+        let (place, options) = self.store.split_once('?').unwrap_or((&self.store, ""));
+        let options = options.split('&').filter(|option| !option.is_empty() && !option.starts_with("hub="));
+        let named = format!("hub={hub}");
+        let options: Vec<&str> = options.chain([&*named]).collect();
+        let store = quoted(&format!("{place}?{}", options.join("&")));
+        format!("{} {words} --store {store}", program::word())
     }
 
     /// Prints that something was done to an instance.
@@ -140,26 +165,15 @@ impl<T: Serialize> Versioned<T> {
     }
 }
 
-/// Writes a value for programs: as JSON over several lines or as one, or as YAML.
+/// Writes a value for programs: as JSON over several lines, or on one.
 pub(crate) fn write_data(out: &mut impl Write, format: Format, value: &impl Serialize) -> io::Result<()> {
     match format {
         Format::Jsonl => serde_json::to_writer(&mut *out, value)?,
-        Format::Yaml => return write!(out, "{}", yaml::document(&serde_json::to_string(value)?)?),
         Format::Json | Format::Table | Format::Wide | Format::Id => {
             serde_json::to_writer_pretty(&mut *out, value)?;
         }
     }
     writeln!(out)
-}
-
-/// Writes JSON as YAML.
-pub(crate) fn write_yaml(out: &mut impl Write, json: &str) -> io::Result<()> {
-    write!(out, "{}", yaml::document(json)?)
-}
-
-/// Writes a value as one element of a list in YAML.
-pub(crate) fn write_yaml_element(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    write!(out, "{}", yaml::element(&serde_json::to_string(value)?)?)
 }
 
 /// A payload inside JSON: as it is if it is JSON, and as a text if it is not.

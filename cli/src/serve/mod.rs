@@ -32,9 +32,9 @@ pub(crate) struct Serve {
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   dauer serve
-  dauer serve --store sqlite:/var/lib/dauer/hub.db --grpc 127.0.0.1:4001 --http off
-  dauer serve --grpc 0.0.0.0:4001 --tls-certificate a.pem --tls-key a.key --tokens t.txt
-  dauer serve --config /etc/dauer.toml";
+  dauer serve --store sqlite:shop.db --grpc 127.0.0.1:4002 --http off
+  dauer serve --grpc 0.0.0.0:4003 --tls-certificate a.pem --tls-key a.key --tokens t.txt
+  dauer serve --config dauer.toml";
 
 /// Serves until a signal.
 pub(crate) fn run(serve: Serve) -> Result<ExitCode, Failure> {

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{Hub, InstanceId};
+use dauer::{Hub, InstanceId, RemoteError};
+use dauer_hub::ClientError;
+use dauer_store::WaitingClass;
 use serde::Serialize;
 
 use super::{found, on_store};
@@ -17,12 +19,12 @@ pub(crate) struct Raise {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Which instance.
-    id: String,
+    pub(crate) id: String,
     /// The event's name.
     event: String,
-    /// Its data: JSON, @FILE, or - for standard input; at most 16 MiB.
-    #[arg(long, value_name = "JSON|@FILE|-", allow_negative_numbers = true)]
-    data: Option<String>,
+    /// The event's input: JSON, @FILE, or - for standard input; at most 16 MiB.
+    #[arg(long, visible_alias = "data", value_name = "JSON|@FILE|-", allow_negative_numbers = true)]
+    input: Option<String>,
 }
 
 /// What `dauer suspend` is told.
@@ -31,7 +33,7 @@ pub(crate) struct Suspend {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Which instance.
-    id: String,
+    pub(crate) id: String,
     /// Why; it is recorded in the history.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -43,7 +45,7 @@ pub(crate) struct Resume {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Which instance.
-    id: String,
+    pub(crate) id: String,
     /// Why; it is recorded in the history.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -55,7 +57,7 @@ pub(crate) struct Terminate {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Which instance.
-    id: String,
+    pub(crate) id: String,
     /// Why; it becomes the output of the instance.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -70,7 +72,7 @@ pub(crate) struct Rewind {
     #[command(flatten)]
     pub(crate) common: Common,
     /// The instance that has failed.
-    id: String,
+    pub(crate) id: String,
     /// Why; it is recorded in the history.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -85,8 +87,8 @@ Examples:
 /// The examples in the help.
 pub(crate) const RAISE_EXAMPLES: &str = "\
 Examples:
-  dauer raise order-7 approved --data '{\"by\":\"you\"}'
-  dauer raise order-7 invoice --data @invoice.json";
+  dauer raise order-7 approved --input '{\"by\":\"you\"}'
+  dauer raise order-7 invoice --input @invoice.json";
 
 /// The examples in the help.
 pub(crate) const SUSPEND_EXAMPLES: &str = "\
@@ -112,6 +114,9 @@ struct Rewound<'a> {
     rewound: &'a str,
 }
 
+/// The verb that ends an instance.
+const TERMINATE: &str = "terminate";
+
 /// Something that was sent, in JSON.
 #[derive(Serialize)]
 struct Sent<'a> {
@@ -121,7 +126,7 @@ struct Sent<'a> {
 
 /// Raises an event. It is kept until the orchestration waits for it.
 pub(crate) async fn raise(arguments: Raise) -> Result<ExitCode, Failure> {
-    let data = payload::read("event data", arguments.data.as_deref())?;
+    let data = payload::read("input", arguments.input.as_deref())?;
     let event = arguments.event;
     to_living(&arguments.common, arguments.id, "raise", async |hub, id| {
         Ok(hub.client().raw().raise(id, &event, data).await?)
@@ -152,7 +157,7 @@ pub(crate) async fn terminate(arguments: Terminate) -> Result<ExitCode, Failure>
     // A text can always be written as JSON.
     let output = arguments.reason.map(|reason| serde_json::Value::from(reason).to_string());
     let recurse = !arguments.no_children;
-    to_living(&arguments.common, arguments.id, "terminate", async |hub, id| {
+    to_living(&arguments.common, arguments.id, TERMINATE, async |hub, id| {
         Ok(hub.client().raw().terminate(id, output, recurse).await?)
     })
     .await
@@ -166,7 +171,8 @@ pub(crate) async fn rewind(arguments: Rewind) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends something to an instance that has not ended: to one that has, it would be lost without a word.
+/// Sends something to an instance that has not ended: an ended one would lose it without a word. A terminate also goes to
+/// an ended instance for which a start waits: it ends the run of that start.
 async fn to_living(
     common: &Common,
     id: String,
@@ -176,7 +182,7 @@ async fn to_living(
     let id = InstanceId::new(id)?;
     on_store(common, async |hub| {
         let status = found(hub, &id).await?.status;
-        if status.is_ended() {
+        if status.is_ended() && !(what == TERMINATE && start_waits(hub, &id).await?) {
             return Err(Failure::Ended { id: id.clone(), status });
         }
         send(hub, &id).await
@@ -185,4 +191,15 @@ async fn to_living(
     let sent = Sent { id: id.as_str(), sent: what };
     common.done(id.as_str(), &format!("{what} sent to {id}"), &sent)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a start waits for an instance. A server that is not dauer's cannot tell.
+async fn start_waits(hub: &Hub, id: &InstanceId) -> Result<bool, Failure> {
+    match hub.client().raw().inspect(id).await {
+        Ok(seen) => Ok(seen.is_some_and(|seen| {
+            seen.inspection.messages.iter().any(|message| message.class == WaitingClass::Start)
+        })),
+        Err(ClientError::Remote(RemoteError::Unsupported { .. })) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -4,13 +4,14 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{Hub, InstanceId, Record};
+use dauer::{Hub, Inspected, InstanceId, Record, RemoteError};
 use dauer_hub::ClientError;
+use dauer_store::Inspection;
 
 use super::{found, on_store, watch};
 use crate::error::Failure;
 use crate::output::{Common, Format, Versioned, embedded, plain, status_name, write_data};
-use crate::view::{self, Detailed, Instance};
+use crate::view::{self, Detailed, HolderView, InboxView, Instance, Known, TaskView};
 use crate::waiting::{Past, Waiting, past, waiting};
 
 /// How often to look again at an instance that began another run meanwhile: more than anyone is so unlucky.
@@ -22,7 +23,7 @@ pub(crate) struct Get {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Which instance.
-    id: String,
+    pub(crate) id: String,
     /// Print it again whenever it changes, until it has ended: drawn anew on a terminal, elsewhere a line for each change.
     #[arg(short = 'f', long)]
     watch: bool,
@@ -54,6 +55,7 @@ pub(crate) async fn get(arguments: Get) -> Result<ExitCode, Failure> {
 /// What is known of an instance.
 struct Seen {
     record: Record,
+    inspection: Option<Inspection>,
     input: Option<String>,
     past: Past,
     waiting: Option<Waiting>,
@@ -76,7 +78,7 @@ async fn look_once(
     common: &Common,
     before: Option<&Seen>,
 ) -> Result<Seen, Failure> {
-    let record = found(hub, id).await?;
+    let (record, inspection) = inspected(hub, id).await?;
     let (past, input) = match before {
         // Its history is as it was, and may be long.
         Some(before) if before.record == record => (before.past.clone(), before.input.clone()),
@@ -90,8 +92,18 @@ async fn look_once(
             (past, input)
         }
     };
-    let waiting = waiting(hub, (id, &record), past.clone(), common.dates()).await?;
-    Ok(Seen { record, input, past, waiting })
+    let waiting = waiting(hub, (id, &record), (past.clone(), inspection.clone()), common).await?;
+    Ok(Seen { record, inspection, input, past, waiting })
+}
+
+/// The record of an instance and what is around it. A server that is not dauer's tells the record alone.
+async fn inspected(hub: &Hub, id: &InstanceId) -> Result<(Record, Option<Inspection>), Failure> {
+    match hub.client().raw().inspect(id).await {
+        Ok(Some(Inspected { record, inspection, .. })) => Ok((record, Some(inspection))),
+        Ok(None) => Err(ClientError::Absent(id.clone()).into()),
+        Err(ClientError::Remote(RemoteError::Unsupported { .. })) => Ok((found(hub, id).await?, None)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Seen {
@@ -100,20 +112,29 @@ impl Seen {
         let (input, waiting) = (self.input.as_deref(), self.waiting.as_ref());
         match common.output {
             Format::Table | Format::Wide => {
-                view::write(&mut out, (id, &self.record), (input, waiting), common)?;
+                let inspection = self.inspection.as_ref();
+                let known = Known { input, waiting, inspection, rewound: self.past.rewound };
+                view::write(&mut out, (id, &self.record), known, common)?;
             }
             Format::Id => writeln!(out, "{id}")?,
             format => {
                 let instance = Instance::new(id, &self.record);
-                let detailed =
-                    Detailed { instance, input: input.and_then(embedded), waiting_for: waiting.cloned() };
+                let inspection = self.inspection.as_ref();
+                let detailed = Detailed {
+                    instance,
+                    input: input.and_then(embedded),
+                    waiting_for: waiting.cloned(),
+                    held_by: inspection.and_then(|seen| seen.holder.as_ref()).map(HolderView::new),
+                    inbox: inspection.map(InboxView::new),
+                    open_tasks: inspection.map(TaskView::list),
+                };
                 write_data(&mut out, format, &Versioned::new(detailed))?;
             }
         }
         Ok(out)
     }
 
-    /// A change, where nothing is drawn: a line, or a part of a document.
+    /// A change, where nothing is drawn: a line.
     fn change(&self, id: &InstanceId, common: &Common) -> io::Result<Vec<u8>> {
         let format = watch::part_of(common.output);
         let mut out = Vec::new();
@@ -125,11 +146,7 @@ impl Seen {
                 let line = format!("{at}  {id}  {status:<10}  {}", awaited.unwrap_or_default());
                 writeln!(out, "{}", plain(line.trim_end()))?;
             }
-            Format::Yaml => writeln!(out, "---")?,
-            _ => {}
-        }
-        if !format.is_for_people() {
-            out.extend(self.text(id, &Common { output: format, ..common.clone() })?);
+            _ => out.extend(self.text(id, &Common { output: format, ..common.clone() })?),
         }
         Ok(out)
     }
@@ -174,7 +191,7 @@ mod tests {
         let queue = QueueKey::new(Kind::Orchestration, "order", None);
         let record = Record::pending(queue, ExecutionId(1), MessageId([2; 16]));
         let waiting = Waiting { line: line.to_owned(), open: Vec::new(), workers: Some(workers) };
-        Seen { record, input: None, past: Past::default(), waiting: Some(waiting) }
+        Seen { record, inspection: None, input: None, past: Past::default(), waiting: Some(waiting) }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{found, on_store};
 use crate::error::Failure;
 use crate::history::Table;
-use crate::output::{Common, Format, write_yaml};
+use crate::output::{Common, Format};
 use crate::progress::Progress;
 
 /// What `dauer history` is told.
@@ -21,7 +21,7 @@ pub(crate) struct History {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Which instance.
-    id: String,
+    pub(crate) id: String,
 }
 
 /// The examples in the help.
@@ -48,7 +48,7 @@ pub(crate) async fn history(arguments: History) -> Result<ExitCode, Failure> {
         let mut printer = Printer::new(&id, &record, &arguments.common)?;
         let total = usize::try_from(record.history_len).unwrap_or(usize::MAX);
         // On a terminal that shows the events themselves, nobody needs more to see how far it is.
-        let unseen = matches!(printer.form, Form::Document(..)) || !io::stdout().is_terminal();
+        let unseen = matches!(printer.form, Form::Document(_)) || !io::stdout().is_terminal();
         let progress = Progress::new("reading", total, unseen && !arguments.common.quiet);
         let mut read = 0;
         let mut events = hub.client().raw().history_of(&id, &record);
@@ -74,8 +74,8 @@ struct Printer<'a> {
 enum Form {
     Table(Table),
     Lines,
-    /// Held back until it is whole, to be written as this.
-    Document(HistoryDocument, Format),
+    /// Held back until it is whole.
+    Document(HistoryDocument),
 }
 
 impl<'a> Printer<'a> {
@@ -85,9 +85,9 @@ impl<'a> Printer<'a> {
         let form = match common.output {
             Format::Table => Form::Table(Table::default()),
             Format::Wide => Form::Table(Table::dated(common.dates())),
-            format @ (Format::Json | Format::Yaml) => {
+            Format::Json => {
                 let (instance_id, events) = (instance_id.to_owned(), Vec::new());
-                Form::Document(HistoryDocument { instance_id, execution_id, events }, format)
+                Form::Document(HistoryDocument { instance_id, execution_id, events })
             }
             Format::Id => return Err(Failure::Usage("events have no ids of their own; use another -o")),
             Format::Jsonl => {
@@ -102,7 +102,7 @@ impl<'a> Printer<'a> {
     fn event(&mut self, event: HistoryEvent) -> Result<(), Failure> {
         match &mut self.form {
             Form::Table(table) => table.row(&mut self.out, &event)?,
-            Form::Document(document, _) => document.events.push(event),
+            Form::Document(document) => document.events.push(event),
             Form::Lines => {
                 let value = event_to_value(&event);
                 let value = value.map_err(|source| Failure::Unwritable { id: self.id.clone(), source })?;
@@ -113,13 +113,10 @@ impl<'a> Printer<'a> {
     }
 
     fn end(mut self) -> Result<(), Failure> {
-        if let Form::Document(document, format) = &self.form {
+        if let Form::Document(document) = &self.form {
             let text = document.to_text();
             let text = text.map_err(|source| Failure::Unwritable { id: self.id.clone(), source })?;
-            match format {
-                Format::Yaml => write_yaml(&mut self.out, &text)?,
-                _ => self.out.write_all(text.as_bytes())?,
-            }
+            self.out.write_all(text.as_bytes())?;
         }
         Ok(self.out.flush()?)
     }

@@ -1,5 +1,6 @@
 //! What `start` and `restart` share: telling what was started, and waiting for the end.
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -54,8 +55,14 @@ pub(super) async fn follow(
     wait: &Wait,
     common: &Common,
 ) -> Result<ExitCode, Failure> {
-    if wait.wait {
-        return end(hub, &launched, wait.timeout, common).await;
+    match wait.wait {
+        // There is no end to wait for.
+        true if launched.is_gone() => return Err(Failure::Repeated(launched.id)),
+        true => return end(hub, &launched, wait.timeout, common).await,
+        false if launched.is_gone() => {
+            common.note("note: the request was carried out before, and its run is gone; nothing was started");
+        }
+        false => {}
     }
     let out = &mut io::stdout().lock();
     match common.output {
@@ -71,13 +78,19 @@ impl Launched {
         Self { message: requested(&id, key), id, created }
     }
 
+    /// The store remembers the request, but has no run of it: another start has replaced it, or it was purged.
+    fn is_gone(&self) -> bool {
+        self.created == Some(Created::Repeat(None))
+    }
+
     fn shown(&self) -> Shown<'_> {
         let told = self.created.map(|created| match created {
-            Created::New(execution) => (execution, "new"),
+            Created::New(execution) => (Some(execution), "new"),
             Created::Repeat(execution) => (execution, "repeat"),
-            Created::Replacing(execution) => (execution, "replacing"),
+            Created::Replacing(execution) => (Some(execution), "replacing"),
         });
         let (execution, created) = told.unzip();
+        let execution = execution.flatten();
         Shown { id: self.id.as_str(), execution: execution.map(|execution| execution.to_string()), created }
     }
 }
@@ -101,10 +114,12 @@ async fn end(
         // Which start a run is of, a server does not tell.
         return conclude(id, &client.raw().wait_ended(id, timeout).await?, common.output);
     };
-    let new = matches!(created, Created::New(_));
-    let told = |record: &Record| match record.start == launched.message {
-        true => record.status.is_ended(),
-        false => new,
+    // Once the run of this start is the current one, another start in the record has replaced it.
+    let begun = Cell::new(matches!(created, Created::New(_)));
+    let told = |record: &Record| {
+        let ours = record.start == launched.message;
+        begun.set(begun.get() || ours);
+        if ours { record.status.is_ended() } else { begun.get() }
     };
     let record = client.raw().wait(id, timeout, told).await?;
     if record.start != launched.message {
@@ -117,7 +132,7 @@ async fn end(
 pub(super) fn conclude(id: &InstanceId, record: &Record, format: Format) -> Result<ExitCode, Failure> {
     let out = &mut io::stdout().lock();
     match format {
-        Format::Json | Format::Jsonl | Format::Yaml => {
+        Format::Json | Format::Jsonl => {
             write_data(out, format, &Versioned::new(Instance::new(id, record)))?;
         }
         Format::Id => writeln!(out, "{id}")?,

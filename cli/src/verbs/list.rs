@@ -4,11 +4,12 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{Hub, InstanceId, Record};
+use dauer::{Hub, HubName, InstanceId, Record};
 use dauer_store::{Order, Query};
 
 use super::filter::Filter;
-use super::on_store;
+use super::on_place;
+use super::place::Place;
 use super::rows::Rows;
 use super::watch::{self, Known};
 use crate::error::Failure;
@@ -61,10 +62,13 @@ Examples:
 
 /// Prints the instances that match.
 pub(crate) async fn list(arguments: List) -> Result<ExitCode, Failure> {
-    on_store(&arguments.common, async |hub| {
-        match arguments.watch {
-            true => watch(hub, &arguments).await?,
-            false => once(hub, &arguments).await?,
+    on_place(&arguments.common, async |place| {
+        place.check_hub().await?;
+        let hub = place.hub();
+        if arguments.watch {
+            watch(&hub, &arguments).await?;
+        } else if once(&hub, &arguments).await? == 0 && arguments.common.output.is_for_people() {
+            tell_where_else(place, &hub, &arguments.common).await?;
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -92,7 +96,28 @@ impl List {
     }
 }
 
-async fn once(hub: &Hub, arguments: &List) -> Result<(), Failure> {
+/// Says that nothing was found; and where there is something, when nothing at all is in the default hub.
+async fn tell_where_else(place: &Place, hub: &Hub, common: &Common) -> Result<(), Failure> {
+    let hubs = match place.named() {
+        None if hub.client().raw().is_empty().await? => place.survey().await?,
+        _ => Vec::new(),
+    };
+    let filled: Vec<&HubName> = hubs.iter().filter(|(_, empty)| !empty).map(|(name, _)| name).collect();
+    let Some(first) = filled.first() else {
+        common.note("no instance matches");
+        return Ok(());
+    };
+    let names = filled.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let command = common.command_in_hub("list", first);
+    common.note(&format!(
+        "the task hub '{}' is empty; not empty: {names}; `{command}` lists '{first}'",
+        HubName::default()
+    ));
+    Ok(())
+}
+
+/// Prints what matches. Returns how many that were.
+async fn once(hub: &Hub, arguments: &List) -> Result<usize, Failure> {
     let common = &arguments.common;
     let mut rows = arguments.rows(hub, BufWriter::new(io::stdout().lock())).await?;
     rows.begin()?;
@@ -100,13 +125,10 @@ async fn once(hub: &Hub, arguments: &List) -> Result<(), Failure> {
     let next = pages(hub, arguments.query(), wanted, |found| Ok(rows.page(found)?)).await?;
     rows.end(next.as_deref())?;
     // In a document the cursor is a field.
-    match (next, common.output) {
-        (_, Format::Json | Format::Yaml) => {}
-        (Some(next), _) => common.note(&format!("more: --after '{}', or --all", plain(&next))),
-        (None, Format::Table | Format::Wide) if rows.count == 0 => common.note("no instance matches"),
-        (None, _) => {}
+    if let (Some(next), false) = (next, common.output == Format::Json) {
+        common.note(&format!("more: --after '{}', or --all", plain(&next)));
     }
-    Ok(())
+    Ok(rows.count)
 }
 
 /// Prints what matches again and again, until somebody ends it.

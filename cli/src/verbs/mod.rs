@@ -4,8 +4,10 @@ mod control;
 mod filter;
 mod get;
 mod history;
+mod hubs;
 mod launch;
 mod list;
+mod place;
 mod purge;
 mod restart;
 mod rows;
@@ -14,11 +16,12 @@ mod watch;
 
 use std::path::Path;
 
-use dauer::{Hub, InstanceId, OpenError, Record};
+use dauer::{Hub, InstanceId, OpenError, Record, Server};
 use dauer_hub::ClientError;
 
 use crate::error::Failure;
 use crate::output::Common;
+use place::Place;
 
 pub(crate) use control::{
     RAISE_EXAMPLES, RESUME_EXAMPLES, REWIND_EXAMPLES, Raise, Resume, Rewind, SUSPEND_EXAMPLES, Suspend,
@@ -26,6 +29,7 @@ pub(crate) use control::{
 };
 pub(crate) use get::{GET_EXAMPLES, Get, get};
 pub(crate) use history::{HISTORY_EXAMPLES, History, history};
+pub(crate) use hubs::{HUBS_EXAMPLES, Hubs, hubs};
 pub(crate) use list::{LIST_EXAMPLES, List, list};
 pub(crate) use purge::{PURGE_EXAMPLES, Purge, purge};
 pub(crate) use restart::{RESTART_EXAMPLES, Restart, restart};
@@ -40,15 +44,6 @@ pub(crate) fn url_of(store: &str) -> String {
 /// The token for a server that wants one.
 const TOKEN: &str = "DAUER_TOKEN";
 
-/// Opens a store that is there, or connects to a server.
-pub(crate) fn open_existing(store: &str) -> Result<Hub, Failure> {
-    let url = url_of(store);
-    match is_server(&url) {
-        true => Ok(connect(&url)?),
-        false => Ok(dauer::open_existing(&url)?),
-    }
-}
-
 /// Whether a URL is that of a server.
 pub(crate) fn is_server(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://")
@@ -56,21 +51,41 @@ pub(crate) fn is_server(url: &str) -> bool {
 
 /// Connects to a server, with the token of the environment if there is one.
 pub(crate) fn connect(url: &str) -> Result<Hub, OpenError> {
-    let server = dauer::Server::at(url)?;
-    Ok(match std::env::var(TOKEN) {
-        Ok(token) => server.token(&token)?.connect(),
-        Err(_) => server.connect(),
-    })
+    Ok(server(url)?.connect())
 }
 
-/// Does something with a store that is there. It is never created.
+/// The server at that URL, with the token of the environment if there is one.
+fn server(url: &str) -> Result<Server, OpenError> {
+    let server = Server::at(url)?;
+    match std::env::var(TOKEN) {
+        Ok(token) => server.token(&token),
+        Err(_) => Ok(server),
+    }
+}
+
+/// Does something with a task hub of a store that is there. Neither is ever created.
 async fn on_store<T>(
     common: &Common,
     work: impl AsyncFnOnce(&Hub) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let hub = open_existing(&common.store)?;
-    let result = Box::pin(work(&hub)).await;
-    hub.close().await;
+    on_place(common, async |place| {
+        place.check_hub().await?;
+        work(&place.hub()).await
+    })
+    .await
+}
+
+/// Does something with a store that is there, or a server.
+async fn on_place<T>(
+    common: &Common,
+    work: impl AsyncFnOnce(&Place) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let place = Place::existing(&common.store)?;
+    let result = match Box::pin(work(&place)).await {
+        Err(error) => Err(place.explain(error).await),
+        done => done,
+    };
+    place.close().await;
     result
 }
 

@@ -76,7 +76,15 @@ pub(crate) async fn purge(arguments: Purge) -> Result<ExitCode, Failure> {
             false => ended(hub, &arguments.ids).await?,
         };
         let dry_run = filtered && !arguments.yes;
-        let gone = if dry_run { Vec::new() } else { remove(hub, &ids, &arguments.common).await? };
+        let gone = match ids.as_slice() {
+            _ if dry_run => Vec::new(),
+            // One that was asked for by its id: the error says why it stays.
+            [id] if !filtered => {
+                hub.client().raw().purge(id).await?;
+                ids.clone()
+            }
+            ids => remove(hub, ids, &arguments.common).await?,
+        };
         let done = Done { matching: ids.len(), purged: gone.len(), dry_run };
         match arguments.common.output {
             Format::Id => list(if dry_run { &ids } else { &gone })?,
@@ -162,7 +170,8 @@ fn tell(common: &Common, done: &Done) -> io::Result<()> {
         common.note("nothing was removed: give --yes to remove them for good");
     } else if done.purged < done.matching {
         writeln!(out, "purged {} of {}", done.purged, count(done.matching))?;
-        let why = "the others were started again or removed meanwhile, or have messages to send";
+        let why =
+            "the others were started again or removed meanwhile, are about to be, or have messages to send";
         common.note(&format!("note: {why}"));
     } else if !common.quiet {
         writeln!(out, "purged {}", count(done.purged))?;

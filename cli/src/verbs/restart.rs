@@ -17,7 +17,7 @@ pub(crate) struct Restart {
     #[command(flatten)]
     pub(crate) common: Common,
     /// The instance that has ended.
-    id: String,
+    pub(crate) id: String,
     /// Start it under another id, and leave this one as it is: under the one given here, or one that nobody has. Then it
     /// need not have ended.
     #[arg(long, value_name = "ID", num_args = 0..=1)]

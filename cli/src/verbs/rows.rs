@@ -4,9 +4,7 @@ use std::io::{self, Write};
 
 use dauer::{InstanceId, Record};
 
-use crate::output::{
-    Common, Format, JSON_VERSION, Paint, Versioned, plain, status_name, write_data, write_yaml_element,
-};
+use crate::output::{Common, Format, JSON_VERSION, Paint, Versioned, plain, status_name, write_data};
 use crate::time::{Dates, now, roughly};
 use crate::view::{Instance, counted};
 use crate::waiting::{code_of, unbegun_since};
@@ -21,23 +19,19 @@ pub(super) struct Rows<W: Write> {
     workers: Option<usize>,
     /// Of the columns, once the first page has told them.
     widths: Option<[usize; 2]>,
-    /// Whether the rows are part of a document.
-    begun: bool,
     pub(super) count: usize,
 }
 
 impl<W: Write> Rows<W> {
     pub(super) fn new(out: W, common: &Common, workers: Option<usize>) -> Self {
         let (format, paint, dates) = (common.output, common.paint(), common.dates());
-        Self { out, format, paint, dates, workers, widths: None, begun: false, count: 0 }
+        Self { out, format, paint, dates, workers, widths: None, count: 0 }
     }
 
     /// What precedes the first page.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        self.begun = true;
         match self.format {
             Format::Json => write!(self.out, "{{\"dauer\":{JSON_VERSION},\"instances\":["),
-            Format::Yaml => write!(self.out, "dauer: {JSON_VERSION}\ninstances:"),
             _ => Ok(()),
         }
     }
@@ -77,10 +71,6 @@ impl<W: Write> Rows<W> {
             Format::Json => {
                 write!(self.out, "{}", if first { "\n" } else { ",\n" })?;
                 Ok(serde_json::to_writer(&mut self.out, &Instance::new(id, record))?)
-            }
-            Format::Yaml => {
-                write!(self.out, "{}", if first && self.begun { "\n" } else { "" })?;
-                write_yaml_element(&mut self.out, &Instance::new(id, record))
             }
             Format::Jsonl => {
                 write_data(&mut self.out, self.format, &Versioned::new(Instance::new(id, record)))
@@ -129,13 +119,8 @@ impl<W: Write> Rows<W> {
     /// What follows the last page.
     pub(super) fn end(&mut self, next: Option<&str>) -> io::Result<()> {
         let next = serde_json::to_string(&next)?;
-        match self.format {
-            Format::Json => writeln!(self.out, "\n],\"next\":{next}}}")?,
-            Format::Yaml => {
-                let empty = if self.count == 0 { " []\n" } else { "" };
-                writeln!(self.out, "{empty}next: {next}")?;
-            }
-            _ => {}
+        if self.format == Format::Json {
+            writeln!(self.out, "\n],\"next\":{next}}}")?;
         }
         self.out.flush()
     }

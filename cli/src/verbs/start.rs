@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use dauer::{Hub, InstanceId, OpenError, RequestId, Reuse, Status, Timestamp};
+use dauer::{InstanceId, OpenError, RequestId, Reuse, Status, Store, Timestamp};
 use dauer_core::send::StartRequest;
 use uuid::Uuid;
 
 use super::filter::parse_tag;
 use super::launch::{Launched, Wait, follow};
-use super::{connect, is_server, url_of};
+use super::place::Place;
 use crate::error::Failure;
 use crate::output::Common;
 use crate::payload;
@@ -24,7 +24,7 @@ pub(crate) struct Start {
     name: String,
     /// The id of the new instance. Without it: one that nobody has.
     #[arg(long)]
-    id: Option<String>,
+    pub(crate) id: Option<String>,
     /// The version of the code that is to run it. Without it: the code that is registered without one.
     #[arg(long)]
     version: Option<String>,
@@ -71,7 +71,7 @@ Examples:
   dauer start checkout --id order-7 --input @order.json --tag zone=north --store sqlite:shop.db
   dauer start report --at +2h --request-id nightly-2026-12-24 -o json";
 
-/// Starts an instance. The store is created if it is not there: a worker may come later.
+/// Starts an instance. Store and task hub are created if they are not there: a worker may come later.
 pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let reuse = reuse(&arguments.reuse_policy)?;
     let key = match &arguments.request_id {
@@ -87,32 +87,41 @@ pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
         scheduled: arguments.at,
         ..StartRequest::new(id.clone(), arguments.name)
     };
-    let hub = open(&arguments.common)?;
+    let common = &arguments.common;
+    let (place, new_store) = open(common)?;
     let result = Box::pin(async {
+        let before = place.hubs_if_listed().await?;
+        let hub = place.hub();
         let created = hub.client().raw().start_requested(request, reuse, key).await?;
-        follow(&hub, Launched::new(id, key, created), &arguments.wait, &arguments.common).await
+        let name = place.named().cloned().unwrap_or_default();
+        let new_hub = before.is_some_and(|hubs| !hubs.contains(&name));
+        // A new store without a hub in its URL has been told already.
+        if new_hub && (place.named().is_some() || !new_store) {
+            common.note(&format!("note: there was no task hub '{name}'; it is new"));
+        }
+        follow(&hub, Launched::new(id, key, created), &arguments.wait, common).await
     })
     .await;
-    hub.close().await;
+    let result = match result {
+        Err(error) => Err(place.explain(error).await),
+        done => done,
+    };
+    place.close().await;
     result
 }
 
-/// Opens a store, and says so when it is new: it may be a wrong name.
-fn open(common: &Common) -> Result<Hub, Failure> {
-    let url = &url_of(&common.store);
-    if is_server(url) {
-        return Ok(connect(url)?);
-    }
-    match dauer::open_existing(url) {
-        Err(OpenError::Missing { .. }) if url == "memory:" => {
+/// Opens a store, and says so when it is new: it may be a wrong name. Returns whether it is.
+fn open(common: &Common) -> Result<(Place, bool), Failure> {
+    match Place::existing(&common.store) {
+        Err(OpenError::Missing { url }) if url == "memory:" => {
             Err(Failure::Usage("what is started in memory: is gone at once; give sqlite:FILE"))
         }
-        Err(OpenError::Missing { .. }) => {
-            let hub = dauer::open(url)?;
+        Err(OpenError::Missing { url }) => {
+            let store = Store::open(&url)?;
             common.note(&format!("note: there was no store {url}; it is new"));
-            Ok(hub)
+            Ok((Place::Store(store), true))
         }
-        opened => Ok(opened?),
+        opened => Ok((opened?, false)),
     }
 }
 

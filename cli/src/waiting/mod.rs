@@ -7,11 +7,14 @@ mod past;
 use std::collections::BTreeMap;
 
 use dauer::{Hub, InstanceId, Record, Status, Timestamp};
+use dauer_store::Inspection;
 use serde::{Serialize, Serializer};
 
 use crate::error::Failure;
-use crate::output::status_name;
+use crate::output::{Common, status_name};
+use crate::program::quoted;
 use crate::time::{Dates, show};
+pub(crate) use around::live_host;
 use around::{Around, Turn, around};
 pub(crate) use past::{Past, past};
 
@@ -66,26 +69,27 @@ fn as_time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Err
 
 /// All that the answer is made of.
 struct Situation<'a> {
-    id: &'a InstanceId,
     record: &'a Record,
     open: Vec<Open>,
     failed: Option<(String, u32)>,
     raised: Vec<String>,
     around: Around,
     dates: Dates,
+    /// The command that resumes the instance.
+    resume: String,
 }
 
 /// The answer for a living instance; `None` for one that has ended.
 pub(crate) async fn waiting(
     hub: &Hub,
     (id, record): (&InstanceId, &Record),
-    past: Past,
-    dates: Dates,
+    (past, inspection): (Past, Option<Inspection>),
+    common: &Common,
 ) -> Result<Option<Waiting>, Failure> {
     if record.status.is_ended() {
         return Ok(None);
     }
-    let around = around(hub, Some(id)).await?;
+    let around = around(hub, inspection).await?;
     let mut open = Vec::with_capacity(past.open.len());
     for (identity, mut each) in past.open {
         if let (Open::Activity { attempt, worker, found, .. }, Some((begun, host))) =
@@ -98,7 +102,8 @@ pub(crate) async fn waiting(
     }
     children(hub, &mut open).await?;
     let Past { failed, raised, .. } = past;
-    let situation = Situation { id, record, open, failed, raised, around, dates };
+    let (dates, resume) = (common.dates(), common.command(&format!("resume {}", quoted(id.as_str()))));
+    let situation = Situation { record, open, failed, raised, around, dates, resume };
     let workers = if situation.needs_worker() { situation.around.workers() } else { None };
     let line = situation.line(workers);
     Ok(Some(Waiting { line, open: situation.open, workers }))
@@ -106,7 +111,7 @@ pub(crate) async fn waiting(
 
 /// How many workers are connected, if the store can tell.
 pub(crate) async fn workers(hub: &Hub) -> Result<Option<usize>, Failure> {
-    Ok(around(hub, None).await?.workers())
+    Ok(around::workers(hub).await?)
 }
 
 /// Since when an instance waits for its first turn, if it does.
@@ -148,24 +153,27 @@ impl Situation<'_> {
         };
         match self.record.status {
             Status::Pending => unbegun_since(self.record, self.dates.now).is_some(),
-            Status::Running => self.open.iter().any(runnable) || matches!(self.around.turn(), Turn::Waits(_)),
+            Status::Running => {
+                self.open.iter().any(runnable)
+                    || matches!(self.around.turn(self.record.times.updated), Turn::Waits(_))
+            }
             _ => false,
         }
     }
 
     fn line(&self, workers: Option<usize>) -> String {
-        let (id, dates) = (self.id, self.dates);
+        let (resume, dates) = (&self.resume, self.dates);
         if let Some(trouble) = &self.record.trouble {
             let (kind, attempts, since) = (trouble.kind, trouble.attempts, dates.due(trouble.since));
             let reason = &trouble.reason;
             return format!("nothing, it is stalled ({kind:?}, attempt {attempts}, {since}): {reason}");
         }
-        match (self.record.status, self.around.turn()) {
+        match (self.record.status, self.around.turn(self.record.times.updated)) {
             (Status::Suspended, _) if self.open.is_empty() => {
-                format!("`dauer resume {id}`: it is suspended")
+                format!("`{resume}`: it is suspended")
             }
             (Status::Suspended, _) => {
-                format!("`dauer resume {id}`: it is suspended; then for {}", self.list())
+                format!("`{resume}`: it is suspended; then for {}", self.list())
             }
             (Status::Pending | Status::Running, Turn::Runs(host)) => {
                 format!("its turn, which worker '{host}' has")
@@ -313,13 +321,13 @@ mod tests {
         let queue = QueueKey::new(Kind::Orchestration, "order", None);
         let record = Record::pending(queue, ExecutionId(1), MessageId([2; 16]));
         let situation = Situation {
-            id: &InstanceId::new("order-7").unwrap(),
             record: &record,
             open: open.to_vec(),
             failed: failed.map(|(name, count)| (name.to_owned(), count)),
             raised: raised.iter().map(|name| (*name).to_owned()).collect(),
             around: Around::default(),
             dates: Dates { style: TimeStyle::Iso, now: NOW },
+            resume: String::new(),
         };
         situation.list()
     }

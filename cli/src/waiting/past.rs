@@ -21,6 +21,8 @@ pub(crate) struct Past {
     pub(super) failed: Option<(String, u32)>,
     /// The names of the events that were raised to it.
     pub(super) raised: Vec<String>,
+    /// The current run began with a rewind. Its history keeps the event; continuing as new begins another history.
+    pub(crate) rewound: bool,
 }
 
 /// Follows the history of an instance's current run.
@@ -63,6 +65,7 @@ impl Reading {
                 }
             }
             Some(EventType::EventRaised(raised)) => self.past.raised.push(raised.name),
+            Some(EventType::ExecutionRewound(_)) => self.past.rewound = true,
             Some(
                 EventType::TaskCompleted(_)
                 | EventType::TimerFired(_)

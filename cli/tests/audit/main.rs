@@ -368,3 +368,22 @@ fn a_journal_that_is_none_is_refused_with_its_line() {
         assert!(verdict(&output).starts_with("not checked: ") && verdict(&output).contains(says), "{says}");
     }
 }
+
+#[test]
+fn second_read_names_what_no_host_claims() {
+    let folder = Folder::new("audit-again");
+    let url = folder.url();
+    block_on(async {
+        let hub = dauer::open(&url).unwrap();
+        hub.client().start(ABSENT, &1).id("pending").await.unwrap();
+        hub.close().await;
+    });
+    let once = dauer(&["audit", &url], &folder);
+    assert!(!stdout(&once).contains("no session claims it"), "{}", stdout(&once));
+    let twice = dauer(&["audit", &url, "--again", "1"], &folder);
+    assert_eq!(twice.status.code(), Some(0), "{}", stderr(&twice));
+    let said = stdout(&twice);
+    assert!(said.starts_with("note: pending: ready for "), "{said}");
+    assert!(said.contains("no session claims it; start a worker that has 'absent'"), "{said}");
+    assert!(said.trim_end().lines().last().unwrap().starts_with("clean: "), "{said}");
+}

@@ -13,6 +13,9 @@ use dauer_audit::Snapshot;
 /// A deadline that only a broken test reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
+/// The deadline for the end of a command: `dauer audit --again 60` itself waits for a minute.
+const END: Duration = Duration::from_secs(150);
+
 /// A folder of its own for each test, gone afterwards.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
@@ -47,6 +50,11 @@ impl Drop for Folder {
 fn command(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dauer"));
     command.args(arguments).current_dir(folder);
+    // Installed: what is printed names the program by its name.
+    let installed = Path::new(env!("CARGO_BIN_EXE_dauer")).parent().unwrap().to_path_buf();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([installed].into_iter().chain(std::env::split_paths(&path)));
+    command.env("PATH", path.unwrap());
     // What whoever runs the tests has set is not meant.
     command.env_remove("DAUER_STORE").env_remove("DAUER_TOKEN").env_remove("NO_COLOR");
     command
@@ -117,7 +125,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(arguments: &[&str], folder: &Folder) -> Self {
-        let mut command = command(arguments, &folder.0);
+        Self::of(command(arguments, &folder.0))
+    }
+
+    /// Any command. What it says on stderr is not kept.
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -168,7 +180,7 @@ impl Running {
     pub(crate) fn end(mut self) -> (ExitStatus, Vec<String>) {
         self.hang_up();
         loop {
-            match self.lines.recv_timeout(SOON) {
+            match self.lines.recv_timeout(END) {
                 Ok(line) => self.said.push(line),
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     return (self.child.wait().unwrap(), std::mem::take(&mut self.said));

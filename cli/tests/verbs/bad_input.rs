@@ -115,7 +115,8 @@ fn a_payload_that_is_none_is_not_sent() {
         ("@huge", "has more than 16777216 bytes; nothing was sent"),
     ];
     for (payload, says) in cases {
-        for verb in [&["start", "hello", "--id", "new", "--input"][..], &["raise", "event", "go", "--data"]] {
+        for verb in [&["start", "hello", "--id", "new", "--input"][..], &["raise", "event", "go", "--input"]]
+        {
             let text = fails(&[verb, &[payload]].concat(), &folder, 2);
             assert!(text.contains(says), "{payload}: {text}");
         }
@@ -139,7 +140,7 @@ fn options_that_make_no_sense_are_refused_with_what_does() {
         (&["list", "--status", "sleeping"], "[possible values: pending, running, suspended, completed"),
         (&["list", "--created-from", "tomorrow"], "use a time like 2026-12-24T18:00:00Z"),
         (&["list", "--tag", "zone"], "use KEY=VALUE"),
-        (&["list", "-o", "xml"], "[possible values: table, wide, json, jsonl, yaml, id]"),
+        (&["list", "-o", "xml"], "[possible values: table, wide, json, jsonl, id]"),
         (&["lst"], "a similar subcommand exists: 'list'"),
         (&["start"], "<NAME>"),
         (&["start", ""], "orchestration name is empty"),

@@ -64,7 +64,7 @@ fn awaited(id: &str, folder: &Folder) -> String {
 fn a_turn_that_nobody_takes_is_not_mistaken_for_patience() {
     let folder = filled("untaken");
     // Its event is there: no other would help it, only a worker.
-    succeeds(&["raise", "event", "go", "--data", "1"], &folder);
+    succeeds(&["raise", "event", "go", "--input", "1"], &folder);
     let expected = "a worker that has 'event', since T (D ago); none is connected to this store";
     assert_eq!(awaited("event", &folder), expected);
     let told = json(&succeeds(&["get", "event", "-o", "json"], &folder))["waitingFor"].clone();
@@ -168,7 +168,7 @@ fn the_json_of_an_instance_is_version_1() {
     let mut value = json(&line);
     let numbers = ["historyEvents", "historyBytes"].map(|field| value[field].take().as_u64().unwrap());
     assert!(numbers.into_iter().all(|number| number > 0), "{line}");
-    let expected = r#"{"completed":"T","created":"T","customStatus":"greets","dauer":1,"execution":"X","failure":null,"generation":0,"historyBytes":null,"historyEvents":null,"id":"done","input":"world","name":"hello","output":"Hello, world!","parent":null,"scheduled":null,"status":"completed","tags":{"size":"small","zone":"north"},"trouble":null,"updated":"T","version":null,"waitingFor":null}"#;
+    let expected = r#"{"completed":"T","created":"T","customStatus":"greets","dauer":1,"execution":"X","failure":null,"generation":0,"heldBy":null,"historyBytes":null,"historyEvents":null,"id":"done","inbox":{"count":0,"messages":[]},"input":"world","name":"hello","openTasks":[],"output":"Hello, world!","parent":null,"scheduled":null,"status":"completed","tags":{"size":"small","zone":"north"},"trouble":null,"updated":"T","version":null,"waitingFor":null}"#;
     assert_eq!(steady(&value.to_string()), expected);
     // The same fields over several lines, in the order in which people look for them.
     let pretty = succeeds(&["get", "done", "--output", "json"], &folder);
@@ -255,10 +255,9 @@ fn nobody_has_to_read_to_the_end() {
         &["history", "done"],
         &["history", "done", "-o", "json"],
         &["history", "done", "-o", "jsonl"],
-        &["history", "done", "-o", "yaml"],
-        &["list", "-o", "yaml"],
+        &["list", "-o", "json"],
         &["list", "--watch"],
-        &["raise", "event", "go", "--data", "1"],
+        &["raise", "event", "go", "--input", "1"],
         &["purge", "--older-than", "30d"],
         &["audit", "dauer.db"],
         &["completions", "bash"],
@@ -287,4 +286,20 @@ fn a_store_is_named_by_option_or_variable_or_as_the_default() {
     }
     std::fs::rename(path, folder.file()).unwrap();
     assert_eq!(succeeds(&["list", "--all"], &folder).lines().count(), 1 + IDS.len());
+}
+
+/// While no worker has it: by how it began, and since when it waits.
+#[test]
+fn rewound_run_says_so_and_waits_since_its_rewind() {
+    let folder = filled("get-rewound");
+    succeeds(&["rewind", "broken"], &folder);
+    let got = succeeds(&["get", "broken"], &folder);
+    assert_eq!(line(&got, "run"), Some("2, by rewinding"));
+    let waiting = line(&got, "waiting for").unwrap();
+    let since = line(&got, "updated").unwrap();
+    assert!(waiting.starts_with(&format!("a worker that has 'broken', since {since} (")), "{waiting}");
+    let live = Live::on(&folder);
+    live.wait("broken", |record| record.status == dauer::Status::Failed);
+    live.stop();
+    assert_eq!(line(&succeeds(&["get", "broken"], &folder), "run"), Some("2, by rewinding"));
 }

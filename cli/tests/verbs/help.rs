@@ -3,7 +3,7 @@
 use crate::support::{Folder, dauer_with, stderr, stdout};
 use crate::world::{fails, succeeds};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 18] = [
     "start",
     "get",
     "list",
@@ -15,15 +15,17 @@ const VERBS: [&str; 16] = [
     "restart",
     "rewind",
     "purge",
+    "hubs",
     "audit",
-    "demo",
+    "dev",
+    "serve",
     "bench",
     "man",
     "completions",
 ];
 
 /// The verbs of `dauer bench`.
-const BENCHES: [&str; 5] = ["sequence", "fanout", "latency", "timers", "history"];
+const BENCHES: [&str; 6] = ["sequence", "fanout", "latency", "timers", "waits", "history"];
 
 /// Set to anything, the file is written instead of compared.
 const BLESS: &str = "DAUER_BLESS";
@@ -73,6 +75,25 @@ fn the_help_texts_are_as_they_were_agreed_on() {
     assert_eq!(folder.names(), Vec::<String>::new(), "help touches no store");
 }
 
+/// .NET's SDK was never run: what is claimed of SDKs is what was done.
+#[test]
+fn sdk_claims_name_what_was_run() {
+    let folder = Folder::new("help-sdks");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read = |name: &str| std::fs::read_to_string(format!("{root}/{name}")).unwrap();
+    let texts = [read("README.md"), read("docs/SERVER.md"), succeeds(&["dev", "--help"], &folder)];
+    for text in &texts {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for claim in
+            ["Python and JavaScript", "Java (29e1391) and Go (812d373)", "by hand", ".NET was not run"]
+        {
+            assert!(text.contains(claim), "'{claim}' is not in:\n{text}");
+        }
+        assert!(!text.contains("every Durable Task SDK"), "{text}");
+    }
+    assert!(!succeeds(&["serve", "--help"], &folder).contains("every Durable Task SDK"));
+}
+
 #[test]
 fn every_verb_is_in_the_help_and_has_examples() {
     let folder = Folder::new("help");
@@ -120,4 +141,22 @@ fn manual_pages_have_every_verb_and_its_examples() {
         assert!(page.contains("Examples:") && page.contains(&format!("dauer {verb}")), "{verb}: {page}");
     }
     assert!(into.join("dauer-bench-sequence.1").is_file(), "verbs of verbs too");
+}
+
+/// A benchmark refuses a file that is there: the examples can be run one after the other.
+#[test]
+fn bench_examples_each_name_a_file_of_their_own() {
+    let folder = Folder::new("bench-examples");
+    let kinds = ["", "sequence", "fanout", "latency", "timers", "waits", "history"];
+    let mut files = std::collections::BTreeSet::new();
+    for kind in kinds {
+        let arguments: Vec<&str> =
+            ["bench", kind, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let help = succeeds(&arguments, &folder);
+        let examples = help.split_once("\nExamples:\n").unwrap().1;
+        for file in examples.split_whitespace().filter(|word| word.starts_with("sqlite:")) {
+            assert!(files.insert(file.to_owned()), "{kind}: {file} is in two examples");
+        }
+    }
+    assert!(files.len() > 1, "{files:?}");
 }

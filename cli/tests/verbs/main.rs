@@ -5,6 +5,7 @@
 mod bad_input;
 mod get;
 mod help;
+mod hubs;
 mod list;
 mod output;
 mod purge;
@@ -14,5 +15,6 @@ mod start;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod unknown;
 mod watch;
 mod world;

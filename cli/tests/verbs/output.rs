@@ -1,7 +1,7 @@
 //! How results are printed: formats, times, colours, silence.
 
 use crate::support::{Folder, dauer, dauer_with, stderr, stdout};
-use crate::world::{IDS, fails, filled, json, record, steady, succeeds};
+use crate::world::{IDS, fails, filled, record, steady, succeeds};
 
 #[test]
 fn ids_are_for_pipes() {
@@ -13,7 +13,7 @@ fn ids_are_for_pipes() {
     assert_eq!(listed, newest);
     assert_eq!(succeeds(&["get", "done", "-o", "id"], &folder), "done\n");
     assert_eq!(succeeds(&["start", "absent", "--id", "new", "-o", "id"], &folder), "new\n");
-    assert_eq!(succeeds(&["raise", "event", "go", "--data", "1", "-o", "id"], &folder), "event\n");
+    assert_eq!(succeeds(&["raise", "event", "go", "--input", "1", "-o", "id"], &folder), "event\n");
     assert_eq!(succeeds(&["restart", "killed", "--new-id", "again", "-o", "id"], &folder), "again\n");
     assert_eq!(succeeds(&["rewind", "broken", "-o", "id"], &folder), "broken\n");
     // What would be removed, and then what was.
@@ -52,54 +52,6 @@ fn a_wide_table_has_more_columns() {
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["0", "0.000", "s", "T", "OrchestratorStarted"]);
 }
 
-/// The same fields as in JSON: its version is that of the JSON.
-#[test]
-fn yaml_has_the_fields_of_the_json() {
-    let folder = filled("out-yaml");
-    let text = succeeds(&["get", "done", "-o", "yaml"], &folder);
-    let without = |line: &&str| !line.starts_with("history") && !line.starts_with("execution");
-    let fields: Vec<&str> = text.lines().filter(without).collect();
-    let expected = "\
-dauer: 1
-id: done
-name: hello
-version: null
-status: completed
-created: \"T\"
-updated: \"T\"
-scheduled: null
-completed: \"T\"
-generation: 0
-tags:
-  size: small
-  zone: north
-parent: null
-customStatus: greets
-output: \"Hello, world!\"
-failure: null
-trouble: null
-input: world
-waitingFor: null";
-    assert_eq!(steady(&fields.join("\n")), expected);
-
-    let list = succeeds(&["list", "--name", "parent", "-o", "yaml"], &folder);
-    assert!(list.starts_with("dauer: 1\ninstances:\n- id: parent\n  name: parent\n"), "{list}");
-    assert!(list.ends_with("  trouble: null\nnext: null\n"), "{list}");
-    let none = succeeds(&["list", "--name", "nobody", "-o", "yaml"], &folder);
-    assert_eq!(none, "dauer: 1\ninstances: []\nnext: null\n");
-    let two = succeeds(&["list", "--limit", "2", "-o", "yaml"], &folder);
-    assert_eq!(two.lines().filter(|line| line.starts_with("- id: ")).count(), 2, "{two}");
-    assert!(!two.ends_with("next: null\n"), "there is more: {two}");
-
-    let history = succeeds(&["history", "done", "-o", "yaml"], &folder);
-    assert!(history.starts_with("dauer_history: 1\ninstanceId: done\nexecutionId: "), "{history}");
-    assert!(history.contains("\nevents:\n  - "), "{history}");
-    let sent = succeeds(&["suspend", "event", "-o", "yaml"], &folder);
-    assert_eq!(sent, "dauer: 1\nid: event\nsent: suspend\n");
-    let output = dauer(&["get", "nobody", "-o", "yaml"], &folder);
-    assert_eq!(json(stderr(&output))["error"]["code"], "not_found", "a line of JSON is YAML");
-}
-
 #[test]
 fn times_are_printed_as_they_are_wanted() {
     let folder = filled("out-times");
@@ -133,7 +85,7 @@ fn times_are_printed_as_they_are_wanted() {
 fn a_quiet_command_prints_data_and_errors_alone() {
     let folder = filled("out-quiet");
     for (arguments, data) in [
-        (&["raise", "event", "go", "--data", "1"][..], ""),
+        (&["raise", "event", "go", "--input", "1"][..], ""),
         (&["suspend", "sleep"], ""),
         (&["rewind", "broken"], ""),
         (&["purge", "done", "killed"], ""),

@@ -14,16 +14,19 @@ fn is(status: Status) -> impl Fn(&Record) -> bool {
 fn an_event_is_raised_with_its_data() {
     let folder = filled("raise");
     std::fs::write(folder.0.join("data.json"), "41").unwrap();
-    assert_eq!(succeeds(&["raise", "event", "go", "--data", "@data.json"], &folder), "raise sent to event\n");
+    assert_eq!(
+        succeeds(&["raise", "event", "go", "--input", "@data.json"], &folder),
+        "raise sent to event\n"
+    );
     let child = child(&folder);
-    let line = succeeds(&["raise", &child, "go", "--data", "1", "-o", "jsonl"], &folder);
+    let line = succeeds(&["raise", &child, "go", "--input", "1", "-o", "jsonl"], &folder);
     assert_eq!(line, format!("{{\"dauer\":1,\"id\":\"{child}\",\"sent\":\"raise\"}}\n"));
     let live = Live::on(&folder);
     let record = live.wait("event", |record| record.status.is_ended());
     assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Completed, "42"));
     live.wait("parent", is(Status::Completed));
     live.stop();
-    let output = dauer_with(&["raise", "sleep", "go", "--data", "-"], &folder, "7", &[]);
+    let output = dauer_with(&["raise", "sleep", "go", "--input", "-"], &folder, "7", &[]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     succeeds(&["raise", "sleep", "bare"], &folder);
     let snapshot = snapshot(&folder);
@@ -82,7 +85,7 @@ fn children_end_with_their_parent_unless_they_are_left_alone() {
             live.wait(&child, is(status));
         } else {
             // It still answers: nobody has ended it.
-            succeeds(&["raise", &child, "go", "--data", "1"], &folder);
+            succeeds(&["raise", &child, "go", "--input", "1"], &folder);
             live.wait(&child, is(Status::Completed));
         }
         live.stop();

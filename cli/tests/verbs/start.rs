@@ -198,7 +198,7 @@ fn the_policy_says_what_a_start_may_replace() {
         let record = record(&folder, id).unwrap();
         assert_eq!((&*record.queue.name, record.status), ("absent", Status::Pending), "{id}");
     }
-    // A living one is ended by its next turn, and what replaces it begins.
+    // A living one is ended by its next turn, or by the client when no worker takes one.
     let live = Live::on(&folder);
     let replaced = |record: &Record| &*record.queue.name == "absent";
     for id in ["event", "paused"] {
@@ -206,4 +206,40 @@ fn the_policy_says_what_a_start_may_replace() {
     }
     live.stop();
     assert_eq!(&*record(&folder, "sleep").unwrap().queue.name, "sleep");
+}
+
+/// Another start has replaced the run of the request, or a purge has removed it.
+#[test]
+fn remembered_request_without_a_run_is_not_waited_for() {
+    let folder = Folder::new("remembered");
+    dauer(&["start", "absent", "--id", "x"], &folder);
+    let start = |request: &str, more: &[&str]| {
+        let arguments = ["start", "absent", "--id", "a1", "--request-id", request];
+        dauer(&[&arguments[..], more].concat(), &folder)
+    };
+    let told = |how: &str| {
+        // Without the mend it waits for ever: the timeout ends it as exit 7.
+        let waited = start("r1", &["--wait", "--timeout", "10s"]);
+        assert_eq!((waited.status.code(), stdout(&waited)), (Some(4), ""), "{how}: {}", stderr(&waited));
+        let says =
+            "error: the request was carried out before, and its run of 'a1' is gone; nothing was started\n";
+        assert!(stderr(&waited).starts_with(says), "{how}: {}", stderr(&waited));
+        let as_json = start("r1", &["--wait", "-o", "json"]);
+        assert_eq!(json(stderr(&as_json))["error"]["code"], "repeat", "{how}");
+        let again = start("r1", &[]);
+        assert_eq!((again.status.code(), stdout(&again)), (Some(0), "a1\n"), "{how}");
+        let note = "note: the request was carried out before, and its run is gone; nothing was started\n";
+        assert_eq!(stderr(&again), note, "{how}");
+        let shown = json(stdout(&start("r1", &["-o", "json", "--quiet"])));
+        assert_eq!((&shown["created"], &shown["execution"]), (&"repeat".into(), &serde_json::Value::Null));
+    };
+    start("r1", &[]);
+    succeeds(&["terminate", "a1"], &folder);
+    assert_eq!(start("r1", &["--wait"]).status.code(), Some(6), "its own run is there, and has ended");
+    start("r2", &[]);
+    succeeds(&["terminate", "a1"], &folder);
+    told("replaced");
+    succeeds(&["purge", "a1"], &folder);
+    told("purged");
+    assert_eq!(record(&folder, "a1"), None);
 }

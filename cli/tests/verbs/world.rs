@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dauer::{
     Activity, ActivityContext, Client, Event, HostOptions, Hub, InstanceId, Orchestration,
-    OrchestrationContext, Record, Result, RetryPolicy, Timestamp, WorkerBuilder,
+    OrchestrationContext, RawClientError, Record, Result, RetryPolicy, Timestamp, WorkerBuilder,
 };
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -36,6 +36,8 @@ const LONG: Orchestration<u32, u32> = Orchestration::new("long");
 /// Continues as new as often as its input says.
 const COUNT: Orchestration<u32, u32> = Orchestration::new("count");
 const PARENT: Orchestration<u32, u32> = Orchestration::new("parent");
+/// Calls a child that no worker knows, under the id `done`.
+const CLAIM: Orchestration<u32, u32> = Orchestration::new("claim");
 /// The worker has the name, but not the version.
 const UNKNOWN_VERSION: Orchestration<u32, u32> = EVENT.version("9");
 /// No worker of these tests has this one.
@@ -81,6 +83,10 @@ async fn parent(ctx: OrchestrationContext, n: u32) -> Result<u32> {
     Ok(ctx.call_orchestration(EVENT, &n).await?)
 }
 
+async fn claim(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+    Ok(ctx.call_orchestration(ABSENT, &n).instance(&InstanceId::new("done")?).await?)
+}
+
 fn code(worker: WorkerBuilder) -> WorkerBuilder {
     let (retry_delay_min, retry_delay_max) = (Duration::from_millis(1), Duration::from_millis(5));
     worker
@@ -93,6 +99,7 @@ fn code(worker: WorkerBuilder) -> WorkerBuilder {
         .orchestration(PARENT, parent)
         .orchestration(RETRY, retry)
         .orchestration(LONG, long)
+        .orchestration(CLAIM, claim)
         .activity(FAIL, |_: ActivityContext, _: u32| async move { Ok("no number".parse()?) })
         .activity(HANG, |ctx: ActivityContext, n: u32| async move {
             ctx.cancelled().await;
@@ -132,7 +139,16 @@ impl Live {
     /// Waits until the record of an instance is so.
     pub(crate) fn wait(&self, id: &str, condition: impl Fn(&Record) -> bool) -> Record {
         let id = InstanceId::new(id).unwrap();
-        self.runtime.block_on(self.hub.client().raw().wait(&id, SOON, condition)).unwrap()
+        let deadline = std::time::Instant::now() + SOON;
+        loop {
+            match self.runtime.block_on(self.hub.client().raw().wait(&id, SOON, &condition)) {
+                // A wait for an absent instance fails at once: ask again until it exists.
+                Err(RawClientError::Absent(_)) if std::time::Instant::now() < deadline => {
+                    std::thread::yield_now()
+                }
+                waited => return waited.unwrap(),
+            }
+        }
     }
 
     pub(crate) fn start_hello(&self, id: &str) {

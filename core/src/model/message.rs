@@ -118,11 +118,11 @@ pub enum DropReason {
     NotHeld,
     /// The task was withdrawn.
     Withdrawn,
-    /// It came too early and was sent again for a later time.
+    /// A start that was taken from the inbox and put before it, in the same commit.
     PutOff,
-    /// A suspend or resume that was put off until the scheduled time, when a later one has been applied already.
+    /// A suspend or resume that came before the scheduled time. Only histories of SQLite's format 6 and older have it.
     Overtaken,
-    /// A rewind that was carried out: no event of the history stands for it.
+    /// A rewind, or a suspend or resume of a run that had not begun. It was carried out, and no event stands for it.
     Obeyed,
 }
 

@@ -70,6 +70,8 @@ pub enum Hold {
     Open,
     /// Start and control: not started, or suspended.
     Control,
+    /// Control only: suspended before it began. Its own start waits with everything else.
+    Unborn,
     /// Control, and messages of that instance: an entity locked by it.
     From(InstanceId),
     /// Start and rewind: the run has ended. Others are dropped and counted.
@@ -83,10 +85,10 @@ impl Hold {
         match (self, &message.class) {
             (Self::Open, _)
             | (Self::Control, Class::Start(_) | Class::Control(_))
-            | (Self::From(_), Class::Control(_))
+            | (Self::Unborn | Self::From(_), Class::Control(_))
             | (Self::Ended, Class::Start(_) | Class::Rewind(_)) => true,
             (Self::From(owner), _) => message.origin.sender() == Some(owner),
-            (Self::Control | Self::Ended, _) => false,
+            (Self::Control | Self::Unborn | Self::Ended, _) => false,
         }
     }
 }
@@ -96,6 +98,8 @@ impl Hold {
 pub struct Times {
     /// When the instance was created; kept by continue-as-new.
     pub created: Timestamp,
+    /// When the store accepted the start that the record names.
+    pub accepted: Timestamp,
     /// When it last changed.
     pub updated: Timestamp,
     /// Not to run before this time.
@@ -243,11 +247,18 @@ impl Record {
         }
     }
 
-    /// The record of an entity that a message brings into being. Entities are always open for messages.
+    /// Whether the instance waits for its first turn: pending, or suspended before it began.
     #[must_use]
-    pub fn entity(name: &str, first: &Message) -> Self {
+    pub fn is_unborn(&self) -> bool {
+        self.status == Status::Pending || self.hold == Hold::Unborn
+    }
+
+    /// The record of an entity that a message creates, in a hub whose floor is at `floor`. Entities are always open for
+    /// messages.
+    #[must_use]
+    pub fn entity(name: &str, first: &Message, floor: Revision) -> Self {
         let queue = QueueKey::new(Kind::Entity, name, None);
-        let execution = crate::identity::execution_of(first.id);
+        let execution = crate::identity::entity_execution(first.id, floor);
         let record = Self::pending(queue, execution, first.id);
         Self { hold: Hold::Open, status: Status::Running, entity: Some(Box::default()), ..record }
     }
@@ -329,6 +340,7 @@ mod tests {
         let admitted = |hold: Hold| messages.each_ref().map(|message| u8::from(hold.admits(message)));
         assert_eq!(admitted(Hold::Open), [1, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(admitted(Hold::Control), [1, 0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(admitted(Hold::Unborn), [0, 0, 1, 1, 1, 0, 0, 0]);
         assert_eq!(admitted(Hold::From(id("owner"))), [0, 0, 1, 1, 1, 0, 1, 0]);
         assert_eq!(admitted(Hold::Ended), [1, 1, 0, 0, 0, 0, 0, 0]);
     }
@@ -337,10 +349,13 @@ mod tests {
     #[test]
     fn an_entity_is_open_for_messages_from_the_first() {
         let first = message(Class::Ordinary, Some("owner"));
-        let entity = Record::entity("lamp", &first);
+        let entity = Record::entity("lamp", &first, Revision(3));
         assert_eq!(entity.queue, QueueKey::new(Kind::Entity, "lamp", None));
         assert_eq!((entity.status, entity.hold.clone()), (Status::Running, Hold::Open));
         assert_eq!(entity.entity, Some(Box::default()));
-        assert_eq!((entity.start, entity.execution), (first.id, crate::identity::execution_of(first.id)));
+        assert_eq!(
+            (entity.start, entity.execution),
+            (first.id, crate::identity::entity_execution(first.id, Revision(3)))
+        );
     }
 }

@@ -55,7 +55,7 @@ fn in_its_time(mut gather: Gather<'_>) -> Result<Plan, Stalled> {
         Step::Run { .. } if gather.events.is_empty() && !gather.woken => Step::Quiet,
         step => step,
     };
-    if matches!(step, Step::Run { .. } | Step::Unborn) {
+    if matches!(step, Step::Run { .. } | Step::Terminate) {
         gather.precede_with_time();
     }
     Ok(gather.into_plan(step))
@@ -84,8 +84,6 @@ pub(super) struct Gather<'a> {
     pub(super) record: Record,
     pub(super) started: bool,
     suspended: bool,
-    /// Whether a suspend or resume has been applied that was not put off.
-    controlled: bool,
     /// Whether the code is to be run although no event may have come: it was rewound.
     woken: bool,
     /// What messages of this turn have answered; nothing is kept of the answer that comes alone.
@@ -108,7 +106,6 @@ impl<'a> Gather<'a> {
             record,
             started: ledger.started().is_some(),
             suspended: ledger.is_suspended(),
-            controlled: ledger.is_controlled(),
             woken: false,
             closed: BTreeSet::new(),
             // Events are large: room for all of them, the time before them and what most turns ask for, and no more.
@@ -136,19 +133,13 @@ impl<'a> Gather<'a> {
             self.dropped(message, reason);
             return Ok(Flow::Next);
         }
-        if is_put_off(message) && self.controlled {
-            // Whoever sent the other one sent it later: it did not have to wait for the scheduled time.
-            self.dropped(message, DropReason::Overtaken);
-            return Ok(Flow::Next);
-        }
         let moot = match control {
             Control::Suspend => self.suspended,
             Control::Resume => !self.suspended,
             Control::Terminate => false,
         };
-        // It changes nothing, and Python's worker fails on such a resume and never comes to an end with such a suspend. Where
-        // one may have been put off, it has to be on record.
-        if moot && self.record.times.scheduled.is_none() {
+        // It changes nothing, and Python's worker fails on such a resume and never comes to an end with such a suspend.
+        if moot {
             check_class(message, &message.event.event()?)?;
             self.dropped(message, DropReason::NotOpen);
             return Ok(Flow::Next);
@@ -157,7 +148,6 @@ impl<'a> Gather<'a> {
             return self.terminate(message);
         }
         self.accept(message)?;
-        self.controlled |= !is_put_off(message);
         self.suspended = control == Control::Suspend;
         Ok(if self.suspended { Flow::Stop } else { Flow::Next })
     }
@@ -169,7 +159,7 @@ impl<'a> Gather<'a> {
             self.accept(message)?;
         } else if self.ledger.started().is_none() && !self.is_fresh() {
             self.accept(message)?;
-            self.step = Step::Unborn;
+            self.step = Step::Terminate;
         }
         Ok(Flow::Stop)
     }
@@ -403,10 +393,4 @@ fn check_class(message: &Message, event: &HistoryEvent) -> Result<(), Stalled> {
     let kind = event::kind_name(event);
     let text = format!("message {} of class {:?} carries a {kind} event", message.id, message.class);
     Err(Stalled::new(TroubleKind::Undecodable, text))
-}
-
-/// Whether a suspend or resume came before the scheduled time and was put off: only then it is for one run, where a client
-/// means whichever there is.
-fn is_put_off(message: &Message) -> bool {
-    message.execution.is_some()
 }

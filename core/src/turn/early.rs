@@ -1,41 +1,38 @@
-//! What happens to an instance before its scheduled time.
+//! What happens to an instance that does not begin yet: before its scheduled time, or suspended before it began.
 
-use dauer_proto::{event, time};
+use dauer_proto::event;
 
-use crate::identity;
-use crate::ids::ExecutionId;
-use crate::model::{Class, Control, DropReason, Encoded, Message, Record, Status};
+use crate::model::{Class, Control, DropReason, Hold, Message, Record, Status};
 use crate::turn::begin::{Came, Flow, Gather};
-use crate::turn::{Plan, Stalled, Step};
+use crate::turn::{Plan, Stalled, Step, unborn};
 
-/// The start of an instance that was woken before its scheduled time: no code runs yet.
+/// The start of an instance that was woken before its scheduled time, or while it is suspended: no code runs yet.
 pub(super) fn not_yet_due<'a>(record: &Record, came: Came<'a>) -> Option<&'a Message> {
     let own = |message: &&Message| match &message.class {
-        Class::Start(start) => start.record.execution == record.execution,
+        Class::Start(start) | Class::Rewind(start) => start.record.execution == record.execution,
         _ => false,
     };
     let start = came.messages.iter().find(own)?;
-    (record.status == Status::Pending && start.visible_at > came.now).then_some(start)
+    let early = record.status == Status::Pending && start.visible_at > came.now;
+    (early || record.hold == Hold::Unborn).then_some(start)
 }
 
-/// What happens to an instance before its scheduled time: terminate ends it, suspend and resume are put off, another
-/// start is refused or takes its place.
+/// What happens to an instance before its scheduled time, or while it is suspended before it began: terminate ends it,
+/// suspend and resume change the record, another start is refused or takes its place.
 pub(super) fn before_its_time(mut gather: Gather<'_>, start: &Message) -> Result<Plan, Stalled> {
     gather.started = true;
-    // Of the run that was to begin: another start may take its place.
-    let (came, execution) = (gather.came, gather.record.execution);
-    let mut put_off = Vec::new();
+    let came = gather.came;
     for message in came.messages.iter().filter(|message| message.id != start.id) {
         match message.class {
             Class::Control(Control::Terminate) => {
                 gather.begin_with(event::orchestrator_started(came.now.0));
                 gather.accept(start)?;
                 gather.accept(message)?;
-                return Ok(gather.into_plan(Step::Unborn));
+                return Ok(gather.into_plan(Step::Terminate));
             }
-            Class::Control(_) => {
-                gather.dropped(message, DropReason::PutOff);
-                put_off.push(until(start, execution, message)?);
+            Class::Control(control) => {
+                let obeyed = unborn::control(&mut gather.record, start, control);
+                gather.dropped(message, if obeyed { DropReason::Obeyed } else { DropReason::NotOpen });
             }
             // Events wait in the inbox until the run has begun.
             Class::Ordinary => {}
@@ -49,22 +46,6 @@ pub(super) fn before_its_time(mut gather: Gather<'_>, start: &Message) -> Result
             gather.dropped(start, DropReason::OtherExecution);
             Ok(gather.into_plan(Step::Replace(by)))
         }
-        _ => Ok(gather.into_plan(Step::Defer(put_off))),
+        _ => Ok(gather.into_plan(Step::Quiet)),
     }
-}
-
-/// The same suspend or resume, for the time at which the run begins.
-fn until(start: &Message, execution: ExecutionId, message: &Message) -> Result<Message, Stalled> {
-    // A new identity: the commit that puts it off remembers the old one as applied.
-    let id = identity::answer(message.id, execution);
-    // By its time the ledger tells it from one that was not put off.
-    let mut event = message.event.event()?;
-    event.timestamp = Some(time::from_millis(start.visible_at.0));
-    Ok(Message {
-        id,
-        visible_at: start.visible_at,
-        execution: Some(execution),
-        event: Encoded::new(&event),
-        ..message.clone()
-    })
 }

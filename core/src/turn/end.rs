@@ -1,20 +1,17 @@
 //! The end of a run: the parent is answered, children are told, entity locks are given back.
 
-use std::sync::Arc;
-
 use dauer_proto::{
     EntityMessageType, EntityUnlockSentEvent, OrchestrationStatus, TaskFailureDetails, event, failure,
 };
 
 use crate::identity;
-use crate::ids::Timestamp;
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
-use crate::model::{Class, Control, Encoded, Fence, Hold, Payload, Record, Status, TroubleKind};
+use crate::model::{Class, Control, Encoded, Hold, Payload, Record, Status};
 use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, Outgoing};
 use crate::turn::finish::close;
-use crate::turn::{Finished, Plan, Stalled, Step};
+use crate::turn::{Finished, Plan, Stalled};
 
 /// How a run ends.
 pub(crate) struct Ending {
@@ -38,60 +35,9 @@ pub fn fail(plan: Plan, ledger: Ledger, details: TaskFailureDetails) -> Result<F
     close(effects, record)
 }
 
-/// Ends a run as Terminated at once, from outside, for `Manage::amend`. Children are told when `recurse`.
-///
-/// # Errors
-/// [`Stalled`] when the run has ended already, or its history does not fit together.
-pub fn force_terminate(
-    fence: Fence,
-    record: Record,
-    ledger: Ledger,
-    now: Timestamp,
-    order: &Order,
-) -> Result<Finished, Stalled> {
-    if record.status.is_ended() {
-        return Err(Stalled::new(
-            TroubleKind::InvalidAnswer,
-            "the run has ended; there is nothing to terminate",
-        ));
-    }
-    let plan = Plan {
-        fence,
-        record: record.clone(),
-        completions: Vec::new(),
-        now: now.max(ledger.now()),
-        events: Arc::default(),
-        origins: Vec::new(),
-        fates: Vec::new(),
-        refusals: Vec::new(),
-        step: Step::Quiet,
-    };
-    let limits = room_to_end();
-    let mut effects = Effects::new(plan, ledger, &limits)?;
-    let now = effects.now().0;
-    effects.append(event::execution_terminated(now, order.reason.clone(), order.recurse))?;
-    let ending = Ending {
-        event_id: event::NO_ACTION,
-        status: Status::Terminated,
-        result: order.reason.clone(),
-        failure: None,
-    };
-    let record = end(&mut effects, record, ending)?;
-    close(effects, record)
-}
-
 /// A run at the limit of its history must still be able to end, or it could neither go on nor be removed.
 pub(crate) fn room_to_end() -> TurnLimits {
     TurnLimits { history_events: u32::MAX, history_bytes: u64::MAX, ..TurnLimits::default() }
-}
-
-/// What a forced termination says and reaches.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
-    /// Becomes the output.
-    pub reason: Option<String>,
-    /// Whether open children are terminated too.
-    pub recurse: bool,
 }
 
 /// Writes the end into the history and the record, and tells those who wait.

@@ -43,15 +43,22 @@ pub fn finish(plan: Plan, ledger: Ledger, answer: Answer, limits: &TurnLimits) -
     record.trace = trace.as_ref().map(Encoded::new);
     match (completion, terminated(&effects.decoded)) {
         (None, None) => {
-            let suspended = effects.ledger.is_suspended();
-            record.status = if suspended { Status::Suspended } else { Status::Running };
-            record.hold = if suspended { Hold::Control } else { Hold::Open };
+            stand(&mut record, &effects.ledger);
             close(effects, record)
         }
         // Go's worker does not obey a terminate while it is suspended (behaviour 30).
         (None, Some(output)) => end_terminated(effects, record, output),
         (Some((id, completion)), _) => complete(effects, record, id, completion),
     }
+}
+
+/// Sets status and hold of a run that has begun and goes on.
+pub(crate) fn stand(record: &mut Record, ledger: &Ledger) {
+    (record.status, record.hold) = if ledger.is_suspended() {
+        (Status::Suspended, Hold::Control)
+    } else {
+        (Status::Running, Hold::Open)
+    };
 }
 
 /// The output that a terminate among these events asks for, if there is one.
@@ -102,12 +109,7 @@ pub fn settle(plan: Plan, ledger: Ledger) -> Result<Finished, Stalled> {
     let mut effects = Effects::new(plan, ledger, &limits)?;
     let record = effects.plan.record.clone();
     match std::mem::replace(&mut effects.plan.step, Step::Quiet) {
-        Step::Defer(put_off) => {
-            effects.produced.extend(put_off.iter().map(|message| message.id));
-            effects.timers = put_off;
-            close(effects, record)
-        }
-        Step::Unborn => {
+        Step::Terminate => {
             let output = terminated(&effects.decoded).flatten();
             end_terminated(effects, record, output)
         }
@@ -242,7 +244,11 @@ fn prologue_message(effects: &Effects<'_>, id: MessageId, class: Class, event: E
 }
 
 /// The checkpoint that puts a new run, not begun yet, in place of the current one.
-fn next_run(effects: Effects<'_>, mut record: Record, prologue: Vec<Message>) -> Result<Finished, Stalled> {
+pub(crate) fn next_run(
+    effects: Effects<'_>,
+    mut record: Record,
+    prologue: Vec<Message>,
+) -> Result<Finished, Stalled> {
     (record.history_len, record.history_bytes) = (0, 0);
     let execution = record.execution;
     let ledger = Ledger::new(effects.plan.fence.instance.clone(), execution);

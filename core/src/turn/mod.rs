@@ -11,12 +11,14 @@
 //! timer or a message, all in one [`Checkpoint`].
 
 mod act;
+mod amend;
 mod among;
 mod begin;
 mod early;
 mod end;
 mod finish;
 mod rewind;
+mod unborn;
 
 use std::sync::Arc;
 
@@ -26,8 +28,9 @@ use crate::ids::{InstanceId, MessageId, Timestamp};
 use crate::ledger::{Ledger, LedgerError};
 use crate::model::{BlobError, Checkpoint, Completion, Encoded, Fate, Fence, Message, Record, TroubleKind};
 
+pub use amend::{Found, amend, promote};
 pub use begin::begin;
-pub use end::{Order, fail, force_terminate};
+pub use end::fail;
 pub use finish::{finish, settle};
 pub use rewind::{obey, rewind};
 
@@ -89,10 +92,8 @@ pub(crate) enum Step {
     Run { fresh: bool },
     /// Nothing for the worker: messages are only taken off.
     Quiet,
-    /// The instance waits for its scheduled time; these control messages are put off until then.
-    Defer(Vec<Message>),
-    /// Terminated before its scheduled time: ends without running code.
-    Unborn,
+    /// A terminate is among the events: the run ends without running code.
+    Terminate,
     /// The run is ended and this start takes its place.
     Replace(Box<Message>),
     /// The run has ended, and its parent, which was rewound, asks for the answer again.

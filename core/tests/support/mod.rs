@@ -12,12 +12,11 @@ use std::collections::BTreeMap;
 use dauer_core::ledger::Ledger;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{
-    Checkpoint, Class, Completion, Fence, History, Message, Record, Start, Status, StoredBatch, Task,
-    TaskFence,
+    Checkpoint, Class, Completion, Fence, History, Hold, Message, Record, Start, StoredBatch, Task, TaskFence,
 };
 use dauer_core::send;
-use dauer_core::turn::{self, Answer, Finished, Input, Plan, Stalled};
-use dauer_core::{Epoch, HostId, InstanceId, MessageId, Timestamp};
+use dauer_core::turn::{self, Answer, Finished, Found, Input, Plan, Stalled};
+use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Timestamp};
 use dauer_proto::{HistoryEvent, OrchestratorAction, TaskFailureDetails};
 
 pub(crate) use render::{event_line, message_line};
@@ -62,7 +61,10 @@ impl Run {
 
     pub(crate) fn requested(request: send::StartRequest) -> Self {
         let caller = send::Caller { request: 1, repeatable: true, now: Timestamp(1_000) };
-        Self::created(send::start(request, caller, dauer_core::model::Over::Refuse).unwrap(), 1_000)
+        Self::created(
+            send::start(request, ExecutionId(0x51), caller, dauer_core::model::Over::Refuse).unwrap(),
+            1_000,
+        )
     }
 
     /// The instance that a start message brings into being.
@@ -166,13 +168,17 @@ impl Run {
             _ => false,
         };
         let waiting = || self.prologue.iter().chain(&self.inbox);
-        let first = waiting().find(own).filter(|_| self.record.status == Status::Pending);
+        let first = waiting().find(own).filter(|_| self.record.is_unborn());
         let visible = |message: &&Message| message.visible_at <= Timestamp(self.now);
+        let suspended = self.record.hold == Hold::Unborn;
         let admitted = |message: &&Message| {
             self.record.hold.admits(message)
-                || first.is_some_and(|start| start.visible_at <= Timestamp(self.now))
+                || !suspended && first.is_some_and(|start| start.visible_at <= Timestamp(self.now))
         };
-        let rest = waiting().filter(|message| Some(*message) != first).filter(visible).filter(admitted);
+        let rest: Vec<_> =
+            waiting().filter(|message| Some(*message) != first).filter(visible).filter(admitted).collect();
+        // The start of a suspended run goes with what wakes the instance, and never alone.
+        let first = first.filter(|_| !suspended || !rest.is_empty());
         first.into_iter().chain(rest).cloned().collect()
     }
 
@@ -224,6 +230,29 @@ impl Run {
         let plan = self.plan();
         let finished = turn::fail(plan.clone(), self.ledger.clone(), details).unwrap();
         self.commit(finished, Some(plan))
+    }
+
+    /// A client's terminate.
+    pub(crate) fn termination(&mut self, output: Option<&str>, recurse: bool) -> Message {
+        let caller = self.caller();
+        send::terminate(self.id.clone(), output.map(Into::into), recurse, caller).unwrap()
+    }
+
+    /// Carries a client's message out from outside, as if it waited. `None` when it changes nothing.
+    pub(crate) fn amend(&mut self, message: Message) -> Result<Option<Step>, Stalled> {
+        let start = self.prologue.iter().chain(&self.inbox).find(|message| match &message.class {
+            Class::Start(start) | Class::Rewind(start) => start.record.execution == self.record.execution,
+            _ => false,
+        });
+        let start = start.filter(|_| self.ledger.started().is_none()).cloned();
+        let (fence, record, ledger) = (self.fence(), self.record.clone(), self.ledger.clone());
+        let found = Found { fence, record, ledger, start, now: Timestamp(self.now) };
+        let finished = turn::amend(found.clone(), &message)?;
+        let again = turn::amend(found, &message)?.map(|finished| finished.checkpoint);
+        assert_eq!(finished.as_ref().map(|finished| &finished.checkpoint), again.as_ref(), "the same twice");
+        let Some(finished) = finished else { return Ok(None) };
+        self.deliver(message);
+        Ok(Some(self.commit(finished, None)))
     }
 
     /// Rewinds it from outside.
@@ -307,7 +336,8 @@ impl Run {
     /// The start of another client for this instance.
     pub(crate) fn other_start(&mut self, name: &str, over: dauer_core::model::Over) -> Message {
         let caller = self.caller();
-        send::start(send::StartRequest::new(self.id.clone(), name), caller, over).unwrap()
+        let execution = ExecutionId(caller.request);
+        send::start(send::StartRequest::new(self.id.clone(), name), execution, caller, over).unwrap()
     }
 }
 

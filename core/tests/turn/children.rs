@@ -1,5 +1,6 @@
 //! Behaviours 24 and 27, and the semantics of children: how they are started, and how they answer.
 
+use dauer_core::ExecutionId;
 use dauer_core::model::{Class, DropReason, Fate, Hold, Over, QueueKey, Status};
 use dauer_core::send::StartRequest;
 use dauer_proto::{
@@ -145,8 +146,13 @@ fn behaviour_24_a_retry_replaces_the_ended_child() {
 fn behaviour_24_a_start_over_a_running_instance_fails_the_parent_s_call() {
     let mut run = Run::running([task(1, "pay")]);
     let mut parent = Run::created(
-        dauer_core::send::start(StartRequest::new(id("parent"), "order"), run.caller(), Over::Refuse)
-            .unwrap(),
+        dauer_core::send::start(
+            StartRequest::new(id("parent"), "order"),
+            ExecutionId(41),
+            run.caller(),
+            Over::Refuse,
+        )
+        .unwrap(),
         1_000,
     );
     let start = parent.turn([child(1, "i", "ship")]).sent().remove(0);

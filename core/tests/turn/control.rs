@@ -2,7 +2,7 @@
 
 use dauer_core::model::{Hold, Message, Over, Status};
 use dauer_core::send::StartRequest;
-use dauer_core::{MessageId, Revision, Timestamp};
+use dauer_core::{ExecutionId, MessageId, Revision, Timestamp};
 
 use crate::support::make::*;
 use crate::support::{Run, assert_text, id};
@@ -195,94 +195,45 @@ fn behaviour_36_terminate_ends_a_scheduled_start_without_running_code() {
          ExecutionStarted#0 order
          ExecutionTerminated (no) recurse
          ExecutionCompleted Terminated(no)
-         dropped PutOff
+         dropped Obeyed
          = Terminated");
     assert_eq!(run.record.output.as_ref().unwrap().as_str(), "no");
     assert!(run.inbox.is_empty(), "its start does not come up later");
 }
 
 #[test]
-fn behaviour_36_suspend_before_a_scheduled_start_is_put_off_until_then() {
+fn behaviour_36_suspend_before_a_scheduled_start_holds_it_back() {
     let mut run = scheduled();
     run.at(2_000).suspend().raise("early", None);
-    run.turn([]).is("timer @9000 ExecutionSuspended\ndropped PutOff\n= Pending");
-    assert_eq!(run.record.hold, Hold::Control);
+    run.turn([]).is("dropped Obeyed\n= Suspended");
+    assert_eq!(run.record.hold, Hold::Unborn);
     run.at(9_000);
+    assert!(run.claim().is_empty(), "its time has come, and it is suspended");
+    run.resume().turn([]).is("dropped Obeyed\n= Pending");
     run.turn([]).is("OrchestratorStarted @9000
          ExecutionStarted#0 order
          EventRaised early
-         ExecutionSuspended
-         = Suspended");
-}
-
-/// While no host looks, a suspend that was put off and a resume that came after it lie in the inbox side by side, and the
-/// resume, which came at its own time, is the first of them.
-#[test]
-fn a_suspend_that_was_put_off_does_not_overtake_a_later_resume() {
-    let mut run = scheduled();
-    run.at(2_000).suspend().turn([]).is("timer @9000 ExecutionSuspended\ndropped PutOff\n= Pending");
-    run.at(8_000).resume();
-    run.at(9_500);
-    run.turn([]).is("OrchestratorStarted @9500
-         ExecutionStarted#0 order
-         ExecutionResumed
-         dropped Overtaken
          = Running");
 }
 
-/// The same when the two come in different turns, because a turn takes no more than a page of messages.
 #[test]
-fn a_suspend_that_was_put_off_does_not_overtake_a_resume_of_the_turn_before() {
+fn resume_before_a_scheduled_start_ends_the_suspension() {
     let mut run = scheduled();
     run.at(2_000).suspend().turn([]);
-    let suspend = std::mem::take(&mut run.timers);
-    assert_eq!(suspend.len(), 1);
-    run.at(8_000).resume().at(9_500).turn([]).is("OrchestratorStarted @9500
+    run.at(3_000).resume().turn([]).is("dropped Obeyed\n= Pending");
+    run.at(9_000).turn([]).is("OrchestratorStarted @9000
          ExecutionStarted#0 order
-         ExecutionResumed
          = Running");
-    run.inbox = suspend;
-    run.turn([]).is("dropped Overtaken\n= Running");
 }
 
-/// What was put off counts in its own order, over as many turns as it takes.
 #[test]
-fn a_suspend_and_a_resume_that_were_put_off_both_count() {
+fn control_before_a_scheduled_start_counts_in_order() {
     let mut run = scheduled();
-    run.at(2_000).suspend().turn([]);
-    run.at(3_000).resume().turn([]).is("timer @9000 ExecutionResumed\ndropped PutOff\n= Pending");
-    run.at(9_000).turn([]).is("OrchestratorStarted @9000
-         ExecutionStarted#0 order
-         ExecutionSuspended
-         = Suspended");
-    run.turn([]).is("OrchestratorStarted @9000\nExecutionResumed\n= Running");
-}
-
-/// The commit that puts a message off remembers it as applied: under its old id it would be taken for a repeat.
-#[test]
-fn what_is_put_off_has_an_identity_of_its_own() {
+    run.at(2_000).suspend().resume().suspend();
+    run.turn([]).is("dropped Obeyed\ndropped Obeyed\ndropped Obeyed\n= Suspended");
     let mut run = scheduled();
-    run.at(2_000).suspend().resume();
-    let sent: Vec<_> = run.inbox.iter().skip(1).map(|message| message.id).collect();
-    run.turn([]);
-    let execution = run.record.execution;
-    let put_off: Vec<_> = run.timers.iter().map(|message| message.id).collect();
-    let expected: Vec<_> = sent.iter().map(|id| dauer_core::identity::answer(*id, execution)).collect();
-    assert_eq!(put_off, expected);
-    assert!(sent.iter().all(|id| !put_off.contains(id)));
-}
-
-/// Neither of two that were put off has overtaken the other, also where one turn takes both.
-#[test]
-fn a_resume_and_a_suspend_that_were_put_off_both_count() {
-    let mut run = scheduled();
-    run.at(2_000).resume().turn([]);
-    run.at(3_000).suspend().turn([]);
-    run.at(9_000).turn([]).is("OrchestratorStarted @9000
-         ExecutionStarted#0 order
-         ExecutionResumed
-         ExecutionSuspended
-         = Suspended");
+    run.at(2_000).resume().suspend().resume();
+    run.turn([]).is("dropped NotOpen\ndropped Obeyed\ndropped Obeyed\n= Pending");
 }
 
 #[test]
@@ -328,8 +279,13 @@ fn a_second_start_of_a_scheduled_run_is_a_repeat() {
 fn a_refused_start_does_not_replace_the_instance_that_a_terminate_ends() {
     let mut run = scheduled();
     let mut parent = Run::created(
-        dauer_core::send::start(StartRequest::new(id("parent"), "order"), run.caller(), Over::Refuse)
-            .unwrap(),
+        dauer_core::send::start(
+            StartRequest::new(id("parent"), "order"),
+            ExecutionId(41),
+            run.caller(),
+            Over::Refuse,
+        )
+        .unwrap(),
         1_000,
     );
     let child = parent.turn([child(1, "i", "ship")]).sent().remove(0);
@@ -346,14 +302,12 @@ fn a_refused_start_does_not_replace_the_instance_that_a_terminate_ends() {
     );
 }
 
-/// Put off for one run, a suspend does not reach another.
+/// A suspension ends with the run that it holds back.
 #[test]
-fn a_suspend_put_off_for_a_replaced_run_is_dropped() {
+fn suspension_of_a_replaced_run_does_not_reach_the_next() {
     let mut run = scheduled();
     run.at(2_000).suspend().turn([]);
-    let put_off = run.timers[0].clone();
     let other = run.other_start("other", Over::Terminate);
-    run.deliver(other).turn([]);
-    run.turn([]);
-    run.at(9_000).deliver(put_off).turn([]).is("dropped OtherExecution\n= Running");
+    run.amend(other).unwrap().expect("it replaces the run");
+    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Pending, Hold::Control));
 }

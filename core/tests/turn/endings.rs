@@ -1,19 +1,15 @@
 //! The end of a run that no worker asked for: after trouble, and from outside.
 
+use dauer_core::Revision;
 use dauer_core::model::{Hold, Status};
-use dauer_core::turn::{self, Order};
-use dauer_core::{Revision, Timestamp};
 use dauer_proto::failure;
 
 use crate::support::make::*;
-use crate::support::{Run, Step, assert_text};
+use crate::support::{Run, Step};
 
 fn force(run: &mut Run, reason: Option<&str>, recurse: bool) -> Step {
-    let order = Order { reason: reason.map(Into::into), recurse };
-    let now = Timestamp(run.now);
-    let finished =
-        turn::force_terminate(run.fence(), run.record.clone(), run.ledger.clone(), now, &order).unwrap();
-    run.commit(finished, None)
+    let message = run.termination(reason, recurse);
+    run.amend(message).unwrap().unwrap()
 }
 
 #[test]
@@ -48,13 +44,14 @@ fn a_run_that_cannot_begin_can_still_fail() {
 }
 
 #[test]
-fn force_terminate_ends_at_once_tells_everyone_and_leaves_the_inbox() {
+fn an_end_from_outside_tells_everyone_and_leaves_the_inbox() {
     let mut parent = Run::start("order", None);
     let start = parent.turn([child(1, "c", "ship")]).sent().remove(0);
     let mut run = Run::created(start, 1_000);
     run.turn([child(1, "grandchild", "pack"), lock(2, "s", &["@counter@a"])]);
     run.at(2_000).raise("x", None);
-    force(&mut run, Some("stuck"), true).is(r#"ExecutionTerminated (stuck) recurse
+    force(&mut run, Some("stuck"), true).is(r#"OrchestratorStarted @2000
+         ExecutionTerminated (stuck) recurse
          ExecutionCompleted Terminated(stuck)
          → i SubOrchestrationInstanceFailed 1 !OrchestrationTerminated: The sub-orchestration 'c' was terminated.
          → grandchild ExecutionTerminated ("the parent was terminated") recurse
@@ -68,7 +65,7 @@ fn force_terminate_ends_at_once_tells_everyone_and_leaves_the_inbox() {
 }
 
 #[test]
-fn force_terminate_without_recursion_leaves_children_alone() {
+fn an_end_from_outside_without_recursion_spares_children() {
     let mut run = Run::running([child(1, "c", "ship")]);
     assert!(force(&mut run, None, false).sent().is_empty());
 }
@@ -91,23 +88,4 @@ fn the_ledger_keeps_the_start_without_its_input() {
     run.turn([]);
     let started = run.ledger.started().unwrap();
     assert_eq!((started.name.as_str(), started.input.as_deref()), ("order", None));
-}
-
-#[test]
-fn force_terminate_of_an_ended_run_is_refused() {
-    let run = Run::running([completed(1, "done")]);
-    let (fence, now) = (run.fence(), Timestamp(run.now));
-    let refused = turn::force_terminate(fence, run.record.clone(), run.ledger, now, &Order::default());
-    assert_eq!(refused.unwrap_err().reason, "the run has ended; there is nothing to terminate");
-}
-
-/// The start of an instance that was force-terminated before its first turn is still in the inbox, and the hold of an
-/// ended instance admits starts.
-#[test]
-fn a_start_left_behind_does_not_bring_a_force_terminated_run_to_life() {
-    let mut run = Run::start("order", None);
-    force(&mut run, None, false);
-    assert_eq!(run.claim().len(), 1);
-    run.turn([]).is("dropped Repeat\n= Terminated");
-    assert_text(&run.text(), "ExecutionTerminated\nExecutionCompleted Terminated");
 }

@@ -203,11 +203,12 @@ fn a_run_at_the_limit_of_its_history_can_still_end() {
         dauer_core::turn::fail(run.plan(), run.ledger.clone(), failure::failure("TooLarge", "history"))
             .unwrap();
     assert_eq!(finished.checkpoint.record.status, Status::Failed);
-    let order = dauer_core::turn::Order::default();
-    let (fence, now) = (run.fence(), dauer_core::Timestamp(run.now));
+    let message = run.termination(None, false);
+    let (fence, now, start) = (run.fence(), dauer_core::Timestamp(run.now), run.inbox.first().cloned());
+    let (record, ledger) = (run.record.clone(), run.ledger.clone());
     let forced =
-        dauer_core::turn::force_terminate(fence, run.record.clone(), run.ledger.clone(), now, &order);
-    assert_eq!(forced.unwrap().checkpoint.record.status, Status::Terminated);
+        dauer_core::turn::amend(dauer_core::turn::Found { fence, record, ledger, start, now }, &message);
+    assert_eq!(forced.unwrap().unwrap().checkpoint.record.status, Status::Terminated);
     // So does one with as many events as there may be.
     let mut run = Run::running([]);
     let filler = event::orchestrator_started(1_000);

@@ -6,6 +6,7 @@
 mod support;
 
 mod actions;
+mod amending;
 mod assembly;
 mod children;
 mod continuing;

@@ -1,9 +1,9 @@
 //! How a client's call and a worker's result become messages.
 
-use dauer_core::Timestamp;
 use dauer_core::limits::{PAYLOAD_BYTES_MAX, TIMER_MAX};
 use dauer_core::model::{Class, Control, Kind, Message, Origin, Over, QueueKey};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
+use dauer_core::{ExecutionId, Timestamp};
 use dauer_proto::{EventType, failure, time};
 
 use crate::support::make::*;
@@ -16,7 +16,7 @@ fn caller(request: u128) -> Caller {
 }
 
 fn start(request: StartRequest) -> Result<Message, InvalidRequest> {
-    send::start(request, caller(1), Over::Refuse)
+    send::start(request, ExecutionId(7), caller(1), Over::Refuse)
 }
 
 fn order() -> StartRequest {
@@ -58,12 +58,16 @@ fn a_start_carries_everything_in_event_and_record() {
 }
 
 #[test]
-fn the_same_request_gives_the_same_message_and_execution() {
+fn the_same_request_gives_the_same_message() {
     let (first, again) = (start(order()).unwrap(), start(order()).unwrap());
     assert_eq!(first, again);
-    let other = send::start(order(), caller(2), Over::Refuse).unwrap();
+    let other = send::start(order(), ExecutionId(8), caller(2), Over::Refuse).unwrap();
     assert_ne!(other.id, first.id);
-    assert_ne!(start_of(&other).record.execution, start_of(&first).record.execution);
+    assert_eq!(
+        start_of(&other).record.execution,
+        ExecutionId(8),
+        "the run is the caller's choice, not the key's"
+    );
     let elsewhere = start(StartRequest::new(id("j"), "order")).unwrap();
     assert_ne!(elsewhere.id, first.id, "an id is bound to the instance");
     // A client that did not choose the request id cannot repeat it, and the message does not pretend.

@@ -120,12 +120,8 @@ fn a_refused_start_of_a_client_changes_nothing() {
 #[test]
 fn a_start_with_terminate_waits_for_the_run_that_begins_in_the_same_turn() {
     let mut run = Run::start("order", None);
-    let (fence, now) = (run.fence(), Timestamp(run.now));
-    let order = dauer_core::turn::Order::default();
-    let ended = dauer_core::turn::force_terminate(fence, run.record.clone(), run.ledger.clone(), now, &order)
-        .unwrap();
-    run.commit(ended, None);
-    run.inbox.clear();
+    let message = run.termination(None, false);
+    run.amend(message).unwrap();
     let (first, second) =
         (run.other_start("first", Over::Refuse), run.other_start("second", Over::Terminate));
     run.deliver(first).deliver(second);

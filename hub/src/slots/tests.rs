@@ -1,6 +1,7 @@
 //! What claims, results and commits do to what is under way.
 
 use super::*;
+use crate::inspect::HeldPhase;
 use dauer_core::model::{Encoded, Kind, QueueKey, Record, Task, TaskFence};
 use dauer_core::send;
 use dauer_core::{MessageId, Revision};
@@ -83,12 +84,17 @@ fn what_a_claim_is_worth_depends_on_what_is_under_way() {
                 ("committing", "of the next revision") => "waits",
                 // It cannot be; the store knows better.
                 ("idle" | "turning", "of the next revision") => "begins",
+                (_, "of an earlier epoch") => "given back",
                 _ => "nothing",
             };
             let found = match make().admit(claim(epoch, revision), BYTES) {
                 Admitted::Begin(..) => "begins",
                 Admitted::Waits => "waits",
                 Admitted::Known => "nothing",
+                Admitted::Stale(stale) => {
+                    assert_eq!(stale, fence(epoch, revision), "{phase}, a claim {what}");
+                    "given back"
+                }
             };
             assert_eq!(found, expected, "{phase}, a claim {what}");
         }
@@ -100,7 +106,8 @@ fn a_claim_that_was_answered_before_the_instance_was_let_go_is_worth_nothing() {
     // The store would take its commit for the last one of that fence, sent again.
     let mut slots = committing();
     slots.finish(&id(), true);
-    assert!(!begins(&mut slots, 3, 5));
+    let dropped = slots.admit(claim(3, 5), BYTES);
+    assert!(matches!(dropped, Admitted::Stale(_)), "no hold of that epoch is left: it is given back");
     assert!(begins(&mut slots, 4, 6), "one that the store handed out after that has a new epoch");
     // Once that claim is answered none can be older than the instance.
     let mut slots = committing();
@@ -207,4 +214,22 @@ fn a_task_is_told_by_its_own_fence_or_run_and_by_no_other() {
     slots.task_ends(&task());
     assert!(slots.slots.is_empty() && slots.served().is_empty());
     assert!(!idle().runs_for_others(&id()), "its turns are taken here");
+}
+
+#[test]
+fn inspection_shows_each_phase_of_a_held_instance() {
+    let mut slots = Slots::default();
+    let phases = |slots: &Slots| -> Vec<(u64, HeldPhase)> {
+        slots.turns().into_iter().map(|turn| (turn.fence.epoch.0, turn.phase)).collect()
+    };
+    assert_eq!(phases(&slots), []);
+    assert!(begins(&mut slots, 3, 4));
+    assert_eq!(phases(&slots), [(3, HeldPhase::Turning)]);
+    slots.commits(&id(), true);
+    assert_eq!(phases(&slots), [(3, HeldPhase::Committing)]);
+    slots.releases(&id());
+    assert_eq!(phases(&slots), [(3, HeldPhase::Releasing)]);
+    assert_eq!(phases(&idle()), [(3, HeldPhase::Kept)]);
+    slots.finish(&id(), false);
+    assert_eq!(phases(&slots), []);
 }

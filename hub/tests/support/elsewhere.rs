@@ -8,8 +8,8 @@ use futures::StreamExt;
 use dauer_memory::MemoryHub;
 use dauer_store::{
     Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Hint,
-    Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused, Scale,
-    SessionId, Slice, StoreLimits, Work,
+    Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
+    Scale, SessionId, Slice, StoreLimits, Work,
 };
 
 pub(crate) struct Elsewhere(pub(crate) Arc<MemoryHub>);
@@ -30,6 +30,10 @@ impl Manage for Elsewhere {
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
         self.0.get(ids).await
+    }
+
+    async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
+        self.0.inspect(ids).await
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

@@ -1,6 +1,6 @@
 //! Time, chance and tasks of a host under test.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, FutureExt};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use dauer_core::Timestamp;
 use dauer_memory::Clock;
-use dauer_store::Env;
+use dauer_store::{Env, Steady};
 
 /// The time since the test began.
 pub(crate) struct VirtualClock(pub(super) Instant);
@@ -22,6 +22,8 @@ impl Clock for VirtualClock {
 
 pub(crate) struct TestEnv {
     clock: Arc<VirtualClock>,
+    /// The wall clock of this host minus the true time, in milliseconds.
+    skew_ms: AtomicI64,
     random: AtomicU64,
     tasks: Mutex<JoinSet<()>>,
     single_threaded: bool,
@@ -31,11 +33,23 @@ pub(crate) struct TestEnv {
 impl TestEnv {
     pub(super) fn new(clock: Arc<VirtualClock>, seed: u64) -> Self {
         let (random, spawned) = (AtomicU64::new(seed), AtomicU64::new(0));
-        Self { clock, random, tasks: Mutex::default(), single_threaded: false, spawned }
+        Self {
+            clock,
+            skew_ms: AtomicI64::new(0),
+            random,
+            tasks: Mutex::default(),
+            single_threaded: false,
+            spawned,
+        }
     }
 
     pub(super) fn of_one_thread(self) -> Self {
         Self { single_threaded: true, ..self }
+    }
+
+    /// Sets the wall clock of this host, against the true time.
+    pub(crate) fn set_skew_ms(&self, skew_ms: i64) {
+        self.skew_ms.store(skew_ms, Ordering::Relaxed);
     }
 
     /// How much was spawned so far.
@@ -51,12 +65,16 @@ impl TestEnv {
 
 impl Env for TestEnv {
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        Timestamp(self.clock.now().0 + self.skew_ms.load(Ordering::Relaxed))
     }
 
-    /// In virtual time, which all of these tests run in: nobody waits for it.
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        tokio::time::sleep(at.since(self.now())).boxed()
+    fn steady(&self) -> Steady {
+        Steady(0).after(self.clock.0.elapsed())
+    }
+
+    /// In virtual time, which all of these tests run in.
+    fn sleep_until(&self, at: Steady) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(at.since(self.steady())).boxed()
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {

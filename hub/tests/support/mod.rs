@@ -263,6 +263,7 @@ pub(crate) struct World {
     pub(crate) store: MemoryStore,
     pub(crate) hub: Arc<MemoryHub>,
     pub(crate) client: Client,
+    pub(crate) client_env: Arc<TestEnv>,
     pub(crate) plan: Arc<Plan>,
     clock: Arc<VirtualClock>,
     seed: AtomicU64,
@@ -302,8 +303,13 @@ impl World {
         store.set_faults(plan.clone());
         let hub = store.hub(HubName::default());
         let env = Arc::new(TestEnv::new(clock.clone(), 1));
-        let client = Client::new(hub.clone(), env);
-        Self { store, hub, client, plan, clock, seed: AtomicU64::new(1_000) }
+        let client = Client::new(hub.clone(), env.clone());
+        Self { store, hub, client, client_env: env, plan, clock, seed: AtomicU64::new(1_000) }
+    }
+
+    /// From now on a call that a fault delays takes that much virtual time.
+    pub(crate) fn delays_take_time(&self) {
+        self.store.set_env(Arc::new(TestEnv::new(self.clock.clone(), 3)));
     }
 
     pub(crate) fn host(&self, executor: Chain, options: HostOptions) -> Running {

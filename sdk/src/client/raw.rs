@@ -9,7 +9,7 @@ use dauer_core::model::Record;
 use dauer_core::send::StartRequest;
 use dauer_hub::{Client as Local, ClientError, HistoryReader, Unusable};
 use dauer_proto::HistoryEvent;
-use dauer_store::{Created, Page, Purge, Purged, Query, Reuse};
+use dauer_store::{Created, Inspection, Page, Purge, Purged, Query, Reuse};
 
 use super::history::HistoryStream;
 #[cfg(feature = "grpc")]
@@ -19,6 +19,16 @@ use crate::remote::RemoteClient;
 #[doc = include_str!("../docs/tools.md")]
 #[derive(Clone)]
 pub struct RawClient(Kind);
+
+/// An instance from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspected {
+    /// The instance without its history.
+    pub record: Record,
+    /// Its holder, the messages that wait for it and its open tasks.
+    pub inspection: Inspection,
+}
 
 #[derive(Clone)]
 enum Kind {
@@ -118,10 +128,26 @@ impl RawClient {
         either!(self, client => client.get(instance).await)
     }
 
+    /// The record of an instance, its holder, the messages that wait for it and its open tasks.
+    ///
+    /// # Errors
+    /// As [`RawClient::get`]; [`RemoteError::Unsupported`](crate::RemoteError::Unsupported) when the server is not dauer's.
+    pub async fn inspect(&self, instance: &InstanceId) -> Result<Option<Inspected>, ClientError> {
+        match &self.0 {
+            Kind::Local(client) => {
+                let record = client.get(instance).await?;
+                let inspection = client.inspect(instance).await?;
+                Ok(record.zip(inspection).map(|(record, inspection)| Inspected { record, inspection }))
+            }
+            #[cfg(feature = "grpc")]
+            Kind::Remote(client) => client.inspect(instance).await,
+        }
+    }
+
     /// Waits until the instance has begun to run.
     ///
     /// # Errors
-    /// [`ClientError::TimedOut`] after `timeout`; [`ClientError::Absent`] when there is no such instance by then.
+    /// [`ClientError::TimedOut`] after `timeout`; [`ClientError::Absent`], without waiting, when there is no such instance.
     pub async fn wait_started(
         &self,
         instance: &InstanceId,
@@ -155,9 +181,23 @@ impl RawClient {
     ///
     /// # Errors
     /// [`ClientError::Refused`] with [`Refused::Cursor`](crate::Refused) when `after` is nothing that a page ended with,
-    /// [`ClientError::Remote`] for conditions that a server cannot be asked for, or why the store cannot tell.
+    /// [`ClientError::Remote`] when the server does not have dauer's management service, or why the store cannot tell.
     pub async fn query(&self, query: Query) -> Result<Page, ClientError> {
         either!(self, client => client.query(query).await)
+    }
+
+    /// Whether the hub holds no instance, neither an orchestration nor an entity. Never creates the hub.
+    ///
+    /// # Errors
+    /// As [`RawClient::query`].
+    pub async fn is_empty(&self) -> Result<bool, ClientError> {
+        for entities in [false, true] {
+            let any = self.query(Query { entities, page: 1, ..Query::default() }).await?;
+            if !any.records.is_empty() || any.next.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Removes an ended instance for good.

@@ -14,7 +14,7 @@ use dauer_proto::wire::{
     GetInstanceRequest, OrchestrationIdReusePolicy, RaiseEventRequest, RestartInstanceRequest, ResumeRequest,
     RewindInstanceRequest, StreamInstanceHistoryRequest, SuspendRequest, TerminateRequest,
 };
-use dauer_proto::{CreateInstanceRequest, EventType, HistoryEvent, OrchestrationStatus, time};
+use dauer_proto::{CreateInstanceRequest, HistoryEvent, OrchestrationStatus, time};
 use dauer_store::{Env, Refused, Reuse};
 
 use super::record;
@@ -56,7 +56,8 @@ impl RemoteClient {
         reuse: Reuse,
         key: u128,
     ) -> Result<(), ClientError> {
-        send::start(request.clone(), self.caller(key), Over::Refuse)?;
+        // The server draws the execution.
+        send::start(request.clone(), ExecutionId(0), self.caller(key), Over::Refuse)?;
         let id = request.instance.clone();
         let policy = (reuse != Reuse::default()).then(|| OrchestrationIdReusePolicy {
             replaceable_status: reuse
@@ -306,19 +307,10 @@ impl RemoteClient {
             if begun && std::pin::Pin::new(&mut events).peek().await.is_none() {
                 return Err(ClientError::MovedOn(instance));
             }
-            let ours = move |event: HistoryEvent| match is_of(&event, execution) {
-                true => Ok(event),
-                false => Err(ClientError::MovedOn(instance.clone())),
-            };
-            Ok(events.and_then(move |event| std::future::ready(ours(event))))
+            // The server has compared the execution. The history itself cannot tell: a rewound run keeps the
+            // `ExecutionStarted` of its first execution.
+            Ok(events)
         };
         stream::once(read).try_flatten().boxed()
     }
-}
-
-/// Whether an event is not the beginning of another run.
-fn is_of(event: &HistoryEvent, execution: ExecutionId) -> bool {
-    let Some(EventType::ExecutionStarted(started)) = &event.event_type else { return true };
-    let named = started.orchestration_instance.as_ref().and_then(|instance| instance.execution_id.as_deref());
-    execution == ExecutionId(0) || named.and_then(ExecutionId::parse).is_none_or(|named| named == execution)
 }

@@ -76,7 +76,7 @@ impl Round {
                 }
             }
             let env = self.wire.env();
-            let mut rest = env.sleep_until(env.now().after(REST)).fuse();
+            let mut rest = env.sleep(REST).fuse();
             loop {
                 futures::select_biased! {
                     () = rest => break,

@@ -1,76 +1,76 @@
 //! Finding instances behind a server, and removing those that have ended.
 
+use std::time::Duration;
+
 use tonic::Code;
 
-use dauer_core::InstanceId;
-use dauer_core::model::Record;
-use dauer_hub::{ClientError, RemoteError};
-use dauer_proto::wire::{InstanceBatch, InstanceQuery, PurgeInstancesRequest, QueryInstancesRequest};
+use dauer_core::{HubName, InstanceId};
+use dauer_hub::ClientError;
+use dauer_proto::wire::{InstanceBatch, PurgeInstancesRequest};
 use dauer_proto::{OrchestrationStatus, PurgeRequest, time};
+use dauer_rpc::management::{HubsRequest, InspectRequest, ListRequest, Order as WireOrder};
 use dauer_store::{Order, Page, Purged, Query, Refused};
 
 use super::client::RemoteClient;
-use super::record;
-use super::wire::{Headers, Repeat, outputs, rpc};
+use super::wire::{Headers, Management, Repeat, rpc};
+use super::{inspection, record};
+use crate::client::Inspected;
 
 /// Ids that one call may name (behaviour 52).
 const BATCH_MAX: usize = 500;
 
-/// In which order a query is answered: the protocol knows only one. dauer's server says the same in its answer.
-const ORDER_HEADER: &str = "dauer-order";
-
-/// The other one.
-const NEWEST_FIRST: &str = "newest-first";
-
 impl RemoteClient {
-    /// One page of the instances that match. The protocol has no condition for name and tags: what does not match is left
-    /// out here, so that a page may be shorter than asked for, or empty, although there are more.
+    /// One page of the instances that match, by dauer's own management service: the protocol has neither all conditions nor
+    /// both orders.
     pub(crate) async fn query(&self, query: Query) -> Result<Page, ClientError> {
-        if query.stalled {
-            return Err(RemoteError::Unsupported("what is stalled").into());
-        }
-        if query.entities {
-            return Err(RemoteError::Unsupported("entities").into());
-        }
-        let newest = query.order == Order::NewestFirst;
-        let mut headers = outputs();
-        headers.extend(newest.then(|| (ORDER_HEADER, NEWEST_FIRST.to_owned())));
         let stamp = |at: dauer_core::Timestamp| time::from_millis(at.0);
-        let asked = InstanceQuery {
-            runtime_status: query
-                .statuses
-                .iter()
-                .map(|status| OrchestrationStatus::from(*status).into())
-                .collect(),
-            created_time_from: query.created_from.map(stamp),
-            created_time_to: query.created_to.map(stamp),
-            // None is as many as the server likes.
-            max_instance_count: i32::try_from(query.page).unwrap_or(i32::MAX),
-            continuation_token: query.after.clone(),
-            instance_id_prefix: query.prefix.as_deref().map(str::to_owned),
-            fetch_inputs_and_outputs: true,
-            ..InstanceQuery::default()
+        let order = match query.order {
+            Order::OldestFirst => WireOrder::OldestFirst,
+            Order::NewestFirst => WireOrder::NewestFirst,
         };
-        let message = QueryInstancesRequest { query: Some(asked) };
-        let (answer, _) = self.wire.call((message, headers), Repeat::Always, rpc!(query_instances)).await;
-        let answer = answer.map_err(|refusal| match (refusal.code(), &query.after) {
-            (Code::InvalidArgument, Some(after)) => Refused::Cursor(after.clone()).into(),
-            _ => self.wire.error(&refusal),
+        let statuses = query.statuses.iter().map(|status| OrchestrationStatus::from(*status).into());
+        let message = ListRequest {
+            statuses: statuses.collect(),
+            created_from: query.created_from.map(stamp),
+            created_to: query.created_to.map(stamp),
+            name: query.name.as_deref().map(str::to_owned),
+            prefix: query.prefix.as_deref().map(str::to_owned),
+            tags: query.tags.to_map().into_iter().collect(),
+            stalled: query.stalled,
+            entities: query.entities,
+            order: order.into(),
+            page: u32::try_from(query.page).unwrap_or(u32::MAX),
+            after: query.after.clone(),
+        };
+        let send = |mut service: Management, request| async move { service.list(request).await };
+        let answer = self.wire.manage(message, send).await;
+        let answer = answer.map_err(|refusal| match (refusal.code(), query.after) {
+            (Code::InvalidArgument, Some(after)) => Refused::Cursor(after).into(),
+            _ => self.wire.manage_error(&refusal),
         })?;
-        // A server that does not know the header does not say that it has done so.
-        if newest && answer.metadata().get(ORDER_HEADER).is_none_or(|order| order != NEWEST_FIRST) {
-            return Err(RemoteError::Unsupported("the newest first").into());
-        }
-        let answer = answer.into_inner();
-        let mut records = Vec::with_capacity(answer.orchestration_state.len());
-        for state in answer.orchestration_state {
-            let (id, record) = record::of(state).map_err(|what| self.wire.nonsense(what))?;
-            if matches(&query, &record) {
-                records.push((id, record));
-            }
-        }
-        let next = answer.continuation_token.filter(|token| !token.is_empty());
-        Ok(Page { records, next, lag: std::time::Duration::ZERO })
+        let records = answer.instances.into_iter().map(record::listed).collect::<Result<_, _>>();
+        let records = records.map_err(|what| self.wire.nonsense(what))?;
+        let next = answer.next.filter(|next| !next.is_empty());
+        Ok(Page { records, next, lag: Duration::from_millis(answer.lag_ms) })
+    }
+
+    /// One instance with its holder, waiting messages and open tasks.
+    pub(crate) async fn inspect(&self, instance: &InstanceId) -> Result<Option<Inspected>, ClientError> {
+        let message = InspectRequest { instance_ids: vec![instance.to_string()] };
+        let send = |mut service: Management, request| async move { service.inspect(request).await };
+        let answer = self.wire.manage(message, send).await;
+        let found = answer.map_err(|refusal| self.wire.manage_error(&refusal))?.instances;
+        let found = found.into_iter().next().map(inspection::of).transpose();
+        found.map_err(|what| self.wire.nonsense(what))
+    }
+
+    /// The task hubs of the server that this client may use.
+    pub(crate) async fn hubs(&self) -> Result<Vec<HubName>, ClientError> {
+        let send = |mut service: Management, request| async move { service.hubs(request).await };
+        let answer = self.wire.manage(HubsRequest {}, send).await;
+        let names = answer.map_err(|refusal| self.wire.manage_error(&refusal))?.names;
+        let names = names.into_iter().map(HubName::new).collect::<Result<_, _>>();
+        names.map_err(|error| self.wire.nonsense(error))
     }
 
     /// Removes an ended instance for good.
@@ -127,10 +127,4 @@ impl RemoteClient {
         ids.truncate(budget);
         Ok(Purged { count: self.purge_ids(&ids).await?, more })
     }
-}
-
-/// The conditions that a server is not asked for.
-fn matches(query: &Query, record: &Record) -> bool {
-    let tags = query.tags.iter().all(|(key, value)| record.tags.get(key) == Some(value));
-    query.name.as_ref().is_none_or(|name| *name == record.queue.name) && tags
 }

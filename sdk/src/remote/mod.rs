@@ -13,6 +13,7 @@ mod client;
 mod courier;
 mod failures;
 mod find;
+mod inspection;
 mod live;
 mod record;
 mod retention;

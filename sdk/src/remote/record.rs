@@ -1,8 +1,12 @@
 //! What a server tells of an instance, as a record. What the protocol does not carry is none or zero.
 
-use dauer_core::model::{Encoded, Hold, Kind, Parent, Payload, QueueKey, Record, Status, Times};
-use dauer_core::{ExecutionId, InstanceId, MessageId, Timestamp};
+use dauer_core::model::{
+    Encoded, EntityRecord, Hold, Kind, Lock, Parent, Payload, QueueKey, Record, Status, Times, Trouble,
+    TroubleKind,
+};
+use dauer_core::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
 use dauer_proto::{OrchestrationState, event, time};
+use dauer_rpc::management::{Instance, Trouble as WireTrouble, TroubleKind as WireKind};
 use tonic::Status as Refusal;
 
 /// What stands for the start of an instance where nobody tells which it was.
@@ -23,8 +27,10 @@ pub(super) fn of(state: OrchestrationState) -> Result<(InstanceId, Record), Stri
         let millis = stamp.map(|stamp| time::to_millis_ceil(&stamp)).transpose();
         Ok(millis.map_err(|error| error.to_string())?.map(Timestamp))
     };
+    let created = at(state.created_timestamp)?.unwrap_or_default();
     let times = Times {
-        created: at(state.created_timestamp)?.unwrap_or_default(),
+        created,
+        accepted: created,
         updated: at(state.last_updated_timestamp)?.unwrap_or_default(),
         scheduled: at(state.scheduled_start_timestamp)?,
         completed: at(state.completed_timestamp)?,
@@ -50,6 +56,57 @@ pub(super) fn of(state: OrchestrationState) -> Result<(InstanceId, Record), Stri
         ..Record::pending(queue, execution, UNTOLD)
     };
     Ok((id, record))
+}
+
+/// The id and record of an instance that the management service has listed.
+///
+/// # Errors
+/// Why it makes no sense.
+pub(super) fn listed(instance: Instance) -> Result<(InstanceId, Record), String> {
+    let state = instance.state.ok_or("an instance without its state")?;
+    let (id, record) = of(state)?;
+    let mut record = Record {
+        generation: instance.generation,
+        revision: Revision(instance.revision),
+        history_len: instance.history_events,
+        history_bytes: instance.history_bytes,
+        attempts: instance.attempts,
+        trouble: instance.trouble.map(trouble).transpose()?.map(Box::new),
+        ..record
+    };
+    if let Some(entity) = instance.entity {
+        record.queue = QueueKey::new(Kind::Entity, &*record.queue.name, None);
+        record.entity = Some(Box::new(EntityRecord {
+            state: entity.state.map(Payload::from),
+            lock: entity.locked_by.map(lock).transpose()?,
+            early_unlocks: Vec::new(),
+        }));
+    }
+    Ok((id, record))
+}
+
+/// A lock, of which a server names only the owner.
+fn lock(owner: String) -> Result<Lock, String> {
+    let owner = InstanceId::new(owner).map_err(|error| error.to_string())?;
+    Ok(Lock { section: String::new(), owner, owner_execution: ExecutionId(0) })
+}
+
+fn trouble(wire: WireTrouble) -> Result<Trouble, String> {
+    let kind = match WireKind::try_from(wire.kind) {
+        Ok(WireKind::Mismatch) => TroubleKind::Mismatch,
+        Ok(WireKind::Panic) => TroubleKind::Panic,
+        Ok(WireKind::UnknownName) => TroubleKind::UnknownName,
+        Ok(WireKind::Undecodable) => TroubleKind::Undecodable,
+        Ok(WireKind::NotDurable) => TroubleKind::NotDurable,
+        Ok(WireKind::InvalidAnswer) => TroubleKind::InvalidAnswer,
+        Ok(WireKind::TooLarge) => TroubleKind::TooLarge,
+        Ok(WireKind::HostDied) => TroubleKind::HostDied,
+        // A newer server knows more kinds. One instance must not make its whole page unreadable; the reason says more.
+        Ok(WireKind::Unspecified) | Err(_) => TroubleKind::InvalidAnswer,
+    };
+    let since = wire.since.map(|since| time::to_millis_ceil(&since)).transpose();
+    let since = Timestamp(since.map_err(|error| error.to_string())?.unwrap_or_default());
+    Ok(Trouble { kind, reason: wire.reason, since, attempts: wire.attempts })
 }
 
 /// What a server answered, if it says that the instance is there.
@@ -100,7 +157,10 @@ mod tests {
             (Status::Failed, Hold::Ended, ExecutionId(9))
         );
         let (created, updated) = (Timestamp(5), Timestamp(7));
-        assert_eq!(record.times, Times { created, updated, scheduled: None, completed: Some(Timestamp(6)) });
+        assert_eq!(
+            record.times,
+            Times { created, accepted: created, updated, scheduled: None, completed: Some(Timestamp(6)) }
+        );
         assert_eq!(record.output.as_ref().unwrap().as_str(), "\"out\"");
         assert_eq!(record.custom_status.as_ref().unwrap().as_str(), "\"busy\"");
         assert_eq!(record.parent.as_deref().unwrap().instance.as_str(), "cart-1");

@@ -33,7 +33,7 @@ pub(super) async fn run(wire: Arc<Wire>, keep: Duration, stop: impl Future<Outpu
         let env = client.wire.env();
         // Between half and the whole of it, so that workers that were started together do not sweep together.
         let pause = super::wire::delay(every, every, 1, env.random());
-        let pause = env.sleep_until(env.now().after(pause));
+        let pause = env.sleep(pause);
         if let Either::Right(_) = select(pause, &mut stop).await {
             return;
         }

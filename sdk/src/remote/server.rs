@@ -9,6 +9,7 @@ use tonic::transport::{Endpoint, Uri};
 
 use dauer_core::HubName;
 
+use super::client::RemoteClient;
 use super::wire::Wire;
 use crate::open::{Hub, OpenError};
 
@@ -37,9 +38,10 @@ const CALLS_QUEUED_MAX: usize = 4096;
 ///
 /// Nothing is sent yet: whether the server is there shows with the first call, and a worker waits for it to come.
 ///
-/// What the protocol does not carry is absent: [`Instance::trouble`](crate::Instance::trouble) and the counts of a
-/// [`Record`](crate::Record) (generation, revision, events and bytes of the history, attempts) are none and zero,
-/// [`ActivityContext::attempt`](crate::ActivityContext::attempt) is always 1, and queries do not find what is stalled.
+/// What the protocol does not carry is absent in what [`Client::get`](crate::Client::get) and waits return:
+/// [`Instance::trouble`](crate::Instance::trouble) and the counts of a [`Record`](crate::Record) (generation, revision, events
+/// and bytes of the history, attempts) are none and zero. Queries have them: they use dauer's own management service.
+/// [`ActivityContext::attempt`](crate::ActivityContext::attempt) is always 1.
 ///
 /// ```no_run
 /// # use dauer::Orchestration;
@@ -170,10 +172,47 @@ impl Server {
         self.connected(Some(&name))
     }
 
+    /// The hub that the URL names, if it does: `http://HOST:PORT?hub=NAME`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dauer::OpenError> {
+    /// let server = dauer::Server::at("http://127.0.0.1:4001?hub=orders")?;
+    /// assert_eq!(server.named_hub().map(|hub| hub.as_str()), Some("orders"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn named_hub(&self) -> Option<&HubName> {
+        self.hub.as_ref()
+    }
+
+    /// The names of its hubs, in their order: those that the token may use.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for hub in dauer::Server::at("http://127.0.0.1:4001")?.hubs().await? {
+    ///     println!("{hub}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RawClientError::Remote`](crate::RawClientError) when the server cannot be reached, does not let this client in, or
+    /// is not dauer's.
+    pub async fn hubs(&self) -> Result<Vec<HubName>, dauer_hub::ClientError> {
+        RemoteClient::new(self.wire(self.hub.as_ref())).hubs().await
+    }
+
     fn connected(&self, hub: Option<&HubName>) -> Hub {
+        Hub::remote(self.wire(hub))
+    }
+
+    fn wire(&self, hub: Option<&HubName>) -> Arc<Wire> {
         let (endpoint, unusable) = self.secured();
-        let wire = Wire::new(&endpoint, (hub, self.token.clone()), self.runtime.clone(), unusable);
-        Hub::remote(Arc::new(wire))
+        Arc::new(Wire::new(&endpoint, (hub, self.token.clone()), self.runtime.clone(), unusable))
     }
 
     /// The endpoint as connections need it, and why they cannot use it, if they cannot.

@@ -9,8 +9,8 @@ use futures::stream::StreamExt;
 use dauer_core::model::{Checkpoint, Fence, Message, Record};
 use dauer_core::{ExecutionId, InstanceId, SessionId};
 use dauer_store::{
-    Cause, Changes, Committed, Create, Created, Delivered, Dump, DumpItem, Host, IdPage, List, Manage, Page,
-    Purge, Purged, Query, Refused, Scale, Slice, StoreLimits, Work,
+    Cause, Changes, Committed, Create, Created, Delivered, Dump, DumpItem, Host, IdPage, Inspection, List,
+    Manage, Page, Purge, Purged, Query, Refused, Scale, Slice, StoreLimits, Work,
 };
 
 /// Refuses everything, and says why.
@@ -37,6 +37,10 @@ impl Manage for NoStore {
     }
 
     async fn get(&self, _: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
+        Err(refused())
+    }
+
+    async fn inspect(&self, _: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
         Err(refused())
     }
 
@@ -79,7 +83,13 @@ impl Manage for NoStore {
     }
 
     fn limits(&self) -> StoreLimits {
-        StoreLimits { message_bytes: 0, checkpoint_bytes: 0, checkpoint_items: 0, delay: Duration::ZERO }
+        StoreLimits {
+            message_bytes: 0,
+            checkpoint_bytes: 0,
+            checkpoint_items: 0,
+            delay: Duration::ZERO,
+            removed_starts: 0,
+        }
     }
 
     async fn dump(&self, _: Option<String>) -> Result<Dump, Refused> {

@@ -1,9 +1,11 @@
 //! Waiting for instances: on connections of their own, because a wait holds a stream for as long as it takes, and a server
 //! allows a connection only so many.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status as Refusal};
 
@@ -25,9 +27,13 @@ const PER_CONNECTION: usize = 1_000;
 /// The longest that one call waits. A server may have a limit of its own, and a wait that goes on after it costs nothing.
 const SLICE: Duration = Duration::from_secs(3600);
 
-/// How often a wait looks where nothing can wake it: for an instance that is not there, and for conditions that the
+/// How often a wait looks where nothing can wake it: after a server ended its call early, and for conditions that the
 /// protocol has no call for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// After this time without an answer a wait asks once whether the instance exists. A server waits for absent instances, too
+/// (behaviour 48). Most waits are answered earlier and cost no second call, also on a busy server.
+const EXISTS_AFTER: Duration = Duration::from_millis(500);
 
 /// How often a wait is begun again, without a word, while the server is away. Beyond it whoever waits is told.
 const ATTEMPTS: u32 = 8;
@@ -86,27 +92,31 @@ impl RemoteClient {
         until: Until,
     ) -> Result<Record, ClientError> {
         let env = self.wire.env();
-        let deadline = env.now().after(timeout);
+        let deadline = env.steady().after(timeout);
         let mut attempts = 0;
         loop {
-            let began = env.now();
+            let began = env.steady();
             let left = deadline.since(began);
-            let seen = match self.wait_once(instance, left.min(SLICE), until).await {
+            let waited = match self.present_wait(instance, left.min(SLICE), until).await {
+                Some(answer) => answer,
+                None => return Err(ClientError::Absent(instance.clone())),
+            };
+            let seen = match waited {
                 Ok(answer) => {
                     attempts = 0;
                     let found = record::found(answer.exists, answer.orchestration_state);
                     found.map_err(|refusal| self.wire.error(&refusal))?.map(|(record, _)| record)
                 }
                 // The server has a limit of its own.
-                Err(refusal) if is_late(&refusal) && env.now() < deadline => {
-                    if env.now().since(began) < LOOK_EVERY {
+                Err(refusal) if is_late(&refusal) && env.steady() < deadline => {
+                    if env.steady().since(began) < LOOK_EVERY {
                         self.wire.sleep(LOOK_EVERY).await;
                     }
                     continue;
                 }
                 // One last look, for what to say.
                 Err(refusal) if is_late(&refusal) => self.get(instance).await?,
-                Err(refusal) if is_lost(&refusal) && attempts < ATTEMPTS && env.now() < deadline => {
+                Err(refusal) if is_lost(&refusal) && attempts < ATTEMPTS && env.steady() < deadline => {
                     attempts += 1;
                     self.wire.pause(attempts).await;
                     continue;
@@ -115,10 +125,30 @@ impl RemoteClient {
             };
             match seen {
                 Some(record) if until.is_met(&record) => return Ok(record),
-                seen if env.now() >= deadline => return Err(late(instance, seen.as_ref())),
-                // A server does not wait long for what is not there, and one that closes lets go.
-                _ => self.wire.sleep(LOOK_EVERY.min(deadline.since(env.now()))).await,
+                None => return Err(ClientError::Absent(instance.clone())),
+                Some(_) if env.steady() >= deadline => return Err(ClientError::TimedOut(instance.clone())),
+                // A server that closes ends the wait early.
+                Some(_) => self.wire.sleep(LOOK_EVERY.min(deadline.since(env.steady()))).await,
             }
+        }
+    }
+
+    /// One call that waits; `None` when the instance does not exist.
+    async fn present_wait(
+        &self,
+        instance: &InstanceId,
+        timeout: Duration,
+        until: Until,
+    ) -> Option<Result<GetInstanceResponse, Refusal>> {
+        let look = async {
+            self.wire.sleep(EXISTS_AFTER).await;
+            self.get(instance).await
+        };
+        match select(pin!(self.wait_once(instance, timeout, until)), pin!(look)).await {
+            Either::Left((answer, _)) => Some(answer),
+            Either::Right((Ok(None), _)) => None,
+            // A server that cannot be asked is the wait's own concern.
+            Either::Right((Ok(Some(_)) | Err(_), wait)) => Some(wait.await),
         }
     }
 
@@ -148,20 +178,14 @@ impl RemoteClient {
         condition: impl Fn(&Record) -> bool,
     ) -> Result<Record, ClientError> {
         let env = self.wire.env();
-        let deadline = env.now().after(timeout);
+        let deadline = env.steady().after(timeout);
         loop {
             match self.get(instance).await? {
                 Some(record) if condition(&record) => return Ok(record),
-                seen if env.now() >= deadline => return Err(late(instance, seen.as_ref())),
-                _ => self.wire.sleep(LOOK_EVERY.min(deadline.since(env.now()))).await,
+                None => return Err(ClientError::Absent(instance.clone())),
+                Some(_) if env.steady() >= deadline => return Err(ClientError::TimedOut(instance.clone())),
+                Some(_) => self.wire.sleep(LOOK_EVERY.min(deadline.since(env.steady()))).await,
             }
         }
-    }
-}
-
-fn late(instance: &InstanceId, seen: Option<&Record>) -> ClientError {
-    match seen {
-        None => ClientError::Absent(instance.clone()),
-        Some(_) => ClientError::TimedOut(instance.clone()),
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use dauer_core::HubName;
 use dauer_hub::{ClientError, RemoteError};
 use dauer_rpc::ServiceClient;
+use dauer_rpc::management::management_client::ManagementClient;
 use dauer_store::{Cause, Env};
 
 use super::failures::{self, is_lost, is_unsent};
@@ -19,6 +20,9 @@ use crate::runtime::TokioEnv;
 
 /// The service, over a connection.
 pub(crate) type Service = ServiceClient<Channel>;
+
+/// dauer's own management service, over a connection.
+pub(super) type Management = ManagementClient<Channel>;
 
 /// The largest message that is read or written: what a server may say at most of one instance, which has an input, an output
 /// and a status of 16 MiB each.
@@ -50,6 +54,9 @@ pub(super) const PAYLOADS_HEADER: &str = "dauer-payloads";
 
 /// Without inputs.
 pub(super) const OUTPUTS: &str = "outputs";
+
+/// The full name of the management service, for the error when a server does not have it.
+const MANAGEMENT_SERVICE: &str = "dauer.management.v1.Management";
 
 /// What a call says besides its message.
 pub(super) type Headers = Vec<(&'static str, String)>;
@@ -91,6 +98,7 @@ pub(crate) struct Wire {
     /// Why nothing can be sent at all.
     unusable: Option<String>,
     calls: Service,
+    management: Management,
     pub(super) waits: Waits,
     pub(super) runtime: Handle,
     env: TokioEnv,
@@ -107,11 +115,23 @@ impl Wire {
         let hub = hub.and_then(|hub| MetadataValue::try_from(hub.as_str()).ok());
         let env = TokioEnv::new(runtime.clone());
         let _entered = runtime.enter();
-        let calls = service(endpoint.connect_lazy());
+        let channel = endpoint.connect_lazy();
+        let (calls, management) = (service(channel.clone()), management(channel));
         let (address, endpoint) = (endpoint.uri().to_string(), endpoint.clone());
         let address = address.trim_end_matches('/').to_owned();
         let waits = Waits::default();
-        Self { address, hub, token, endpoint, unusable, calls, waits, runtime: runtime.clone(), env }
+        Self {
+            address,
+            hub,
+            token,
+            endpoint,
+            unusable,
+            calls,
+            management,
+            waits,
+            runtime: runtime.clone(),
+            env,
+        }
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
@@ -153,9 +173,29 @@ impl Wire {
     /// Makes a call, again when the server is away for a moment. Tells whether an earlier attempt may have been carried out.
     pub(super) async fn call<M: Clone, R, F: Future<Output = Result<Response<R>, Status>>>(
         &self,
-        (message, headers): (M, Headers),
+        call: (M, Headers),
         repeat: Repeat,
         send: impl Fn(Service, Request<M>) -> F,
+    ) -> (Result<Response<R>, Status>, bool) {
+        self.attempt(call, repeat, |request| send(self.calls.clone(), request)).await
+    }
+
+    /// Calls the management service, which only reads: again when the server is away for a moment.
+    pub(super) async fn manage<M: Clone, R, F: Future<Output = Result<Response<R>, Status>>>(
+        &self,
+        message: M,
+        send: impl Fn(Management, Request<M>) -> F,
+    ) -> Result<R, Status> {
+        let send = |request| send(self.management.clone(), request);
+        let (answer, _) = self.attempt((message, Headers::new()), Repeat::Always, send).await;
+        answer.map(Response::into_inner)
+    }
+
+    async fn attempt<M: Clone, R, F: Future<Output = Result<Response<R>, Status>>>(
+        &self,
+        (message, headers): (M, Headers),
+        repeat: Repeat,
+        send: impl Fn(Request<M>) -> F,
     ) -> (Result<Response<R>, Status>, bool) {
         let (mut attempts, mut in_doubt) = (0, false);
         loop {
@@ -166,7 +206,7 @@ impl Wire {
                     request.metadata_mut().insert(*name, value);
                 }
             }
-            let status = match send(self.calls.clone(), request).await {
+            let status = match send(request).await {
                 Ok(response) => return (Ok(response), in_doubt),
                 Err(status) => status,
             };
@@ -202,6 +242,16 @@ impl Wire {
         error.into()
     }
 
+    /// Why a call of the management service failed. A server that does not have the service answers UNIMPLEMENTED.
+    pub(super) fn manage_error(&self, status: &Status) -> ClientError {
+        match status.code() {
+            Code::Unimplemented => {
+                RemoteError::Unsupported { address: self.address.clone(), service: MANAGEMENT_SERVICE }.into()
+            }
+            _ => self.error(status),
+        }
+    }
+
     /// An answer that makes no sense.
     pub(super) fn nonsense(&self, what: impl std::fmt::Display) -> ClientError {
         self.error(&Status::internal(format!("its answer makes no sense: {what}")))
@@ -212,8 +262,13 @@ impl Wire {
     }
 
     pub(super) async fn sleep(&self, duration: Duration) {
-        self.env.sleep_until(self.env.now().after(duration)).await;
+        self.env.sleep(duration).await;
     }
+}
+
+/// The management service over that connection.
+fn management(channel: Channel) -> Management {
+    Management::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX)
 }
 
 /// The service over that connection.

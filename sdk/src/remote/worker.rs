@@ -13,15 +13,15 @@ use futures::stream::{FusedStream, StreamExt};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status, Streaming};
 
+use dauer_core::HostId;
 use dauer_core::cancel::{CancelReason, Cancellation};
 use dauer_core::model::{Filter, VersionRule};
-use dauer_core::{HostId, Timestamp};
 use dauer_hub::{Executor, HostOptions, with_causes};
 use dauer_proto::wire::{
     ActivityFilter, GetWorkItemsRequest, OrchestrationFilter, StreamInstanceHistoryRequest, WorkItemFilters,
 };
 use dauer_proto::{OrchestratorRequest, WorkItem, WorkItemRequest, WorkerCapability};
-use dauer_store::{Cause, Env, Refused};
+use dauer_store::{Cause, Env, Refused, Steady};
 
 use super::activities;
 use super::answers::Answers;
@@ -193,7 +193,7 @@ impl Session {
     /// Waits before the next attempt.
     async fn rest(&mut self, attempts: u32) {
         let pause = delay(RECONNECT_MIN, RECONNECT_MAX, attempts, self.env.random());
-        let mut pause = self.env.sleep_until(self.env.now().after(pause)).fuse();
+        let mut pause = self.env.sleep(pause).fuse();
         futures::select_biased! {
             () = &mut self.stop => self.begin_to_stop(),
             _ = self.activities_over.next() => {}
@@ -206,13 +206,13 @@ impl Session {
     fn begin_to_stop(&mut self) {
         self.draining.cancel(CancelReason::Draining);
         self.activity_held = None;
-        self.deadline = self.env.sleep_until(self.env.now().after(self.drain_max)).fuse();
+        self.deadline = self.env.sleep(self.drain_max).fuse();
     }
 
     /// Works on what a stream brings until it ends, or there is nothing left to do.
     async fn serve(&mut self, stream: Streaming<WorkItem>) -> Ended {
         let mut stream = stream.fuse();
-        let mut heard = self.env.now();
+        let mut heard = self.env.steady();
         let mut silence = self.silence(heard);
         loop {
             futures::select_biased! {
@@ -222,7 +222,7 @@ impl Session {
                 turn = self.fetched.select_next_some() => self.turn(turn.0, turn.1),
                 item = stream.next() => match item {
                     Some(Ok(item)) => {
-                        heard = self.env.now();
+                        heard = self.env.steady();
                         self.take(item);
                     }
                     Some(Err(status)) => {
@@ -236,7 +236,7 @@ impl Session {
                     }
                 },
                 () = silence => {
-                    if self.env.now().since(heard) >= SILENCE_MAX {
+                    if self.env.steady().since(heard) >= SILENCE_MAX {
                         tracing::warn!(address = self.wire.address(), "the stream of work items is silent; it is opened again");
                         return Ended::Lost;
                     }
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    fn silence(&self, heard: Timestamp) -> Fuse<BoxFuture<'static, ()>> {
+    fn silence(&self, heard: Steady) -> Fuse<BoxFuture<'static, ()>> {
         self.env.sleep_until(heard.after(SILENCE_MAX)).fuse()
     }
 
@@ -328,7 +328,7 @@ impl Session {
     async fn finish(self) {
         let Self { answer_held, mut answers_over, env, .. } = self;
         drop(answer_held);
-        let mut patience = env.sleep_until(env.now().after(LAST_ANSWERS_MAX)).fuse();
+        let mut patience = env.sleep(LAST_ANSWERS_MAX).fuse();
         futures::select_biased! {
             _ = answers_over.next() => {}
             () = patience => tracing::warn!("the last answers did not arrive; what they answer is done again"),

@@ -41,6 +41,8 @@ impl Running {
                 Ok(record) => return record,
                 Err(error) => assert!(tokio::time::Instant::now() < deadline, "{id}: {error}"),
             }
+            // A wait for an absent instance fails at once: ask again until it exists.
+            tokio::task::yield_now().await;
         }
     }
 

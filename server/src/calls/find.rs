@@ -4,8 +4,8 @@ use prost::Message;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
-use dauer_core::model::Status as InstanceStatus;
-use dauer_proto::OrchestrationState;
+use dauer_core::model::{Record, Status as InstanceStatus};
+use dauer_core::{InstanceId, Timestamp};
 use dauer_proto::wire::{
     InstanceQuery, ListInstanceIdsRequest, ListInstanceIdsResponse, QueryInstancesRequest,
     QueryInstancesResponse,
@@ -14,7 +14,6 @@ use dauer_store::{Cursor, List, Order, Query};
 
 use crate::calls::state::{self, Payloads};
 use crate::calls::{statuses, time};
-use crate::gate::header;
 use crate::hub::Hub;
 use crate::options::{Limits, PAGE_DEFAULT};
 use crate::status;
@@ -23,46 +22,21 @@ use crate::status;
 const ENDED: [InstanceStatus; 4] =
     [InstanceStatus::Completed, InstanceStatus::Failed, InstanceStatus::Terminated, InstanceStatus::Canceled];
 
-/// The header by which dauer's own clients ask for another order than that of the protocol; the answer has it too, so that
-/// they know that they got it.
-pub(crate) const ORDER_HEADER: &str = "dauer-order";
-
-/// The other order.
-pub(crate) const NEWEST_FIRST: &str = "newest-first";
-
-/// The order that a call asks for.
-pub(crate) fn order(metadata: &MetadataMap) -> Result<Order, Status> {
-    match header(metadata, ORDER_HEADER) {
-        None => Ok(Order::OldestFirst),
-        Some(NEWEST_FIRST) => Ok(Order::NewestFirst),
-        Some(_) => Err(Status::invalid_argument(format!(
-            "{ORDER_HEADER} is no order; give {NEWEST_FIRST}, or nothing"
-        ))),
-    }
-}
-
 /// A page of orchestrations by their creation. The last page has no token (behaviour 50).
 pub(crate) async fn query(
     hub: &Hub,
     (metadata, request): (&MetadataMap, QueryInstancesRequest),
     limits: &Limits,
 ) -> Result<QueryInstancesResponse, Status> {
-    let (query, order) = (request.query.unwrap_or_default(), order(metadata)?);
+    let query = request.query.unwrap_or_default();
     let payloads = Payloads::asked(metadata, query.fetch_inputs_and_outputs);
     // Nothing, or as many as there are: both are asked for without a thought, and get a page.
     let wanted = usize::try_from(query.max_instance_count).ok().filter(|count| *count > 0);
     let page = wanted.unwrap_or(limits.page_instances).min(limits.page_instances);
-    let page = hub.client.query(Query { page, order, ..asked(query)? }).await.map_err(status::of)?;
-    let keys: Vec<_> = page.records.iter().map(|(id, record)| (record.times.created, id.clone())).collect();
+    let page = hub.client.query(Query { page, ..asked(query)? }).await.map_err(status::of)?;
+    let keys = keys(&page.records);
     let mut told = state::all_told(&hub.client, page.records, payloads).await?;
-    let fitting = fitting(&told, limits.page_bytes);
-    let next = match keys.get(fitting.wrapping_sub(1)) {
-        Some((at, id)) if fitting < told.len() => {
-            told.truncate(fitting);
-            Some(Cursor { at: *at, id: id.clone() }.write(order))
-        }
-        _ => page.next,
-    };
+    let next = cut(&mut told, &keys, (Order::OldestFirst, limits.page_bytes)).or(page.next);
     Ok(QueryInstancesResponse { orchestration_state: told, continuation_token: next })
 }
 
@@ -77,8 +51,25 @@ fn asked(query: InstanceQuery) -> Result<Query, Status> {
     })
 }
 
+/// Creation time and id of each record: what cursors are made of.
+pub(crate) fn keys(records: &[(InstanceId, Record)]) -> Vec<(Timestamp, InstanceId)> {
+    records.iter().map(|(id, record)| (record.times.created, id.clone())).collect()
+}
+
+/// Cuts a page to the entries that fit into one message. Returns the cursor behind the last of them, if any were cut off.
+pub(crate) fn cut<M: Message>(
+    told: &mut Vec<M>,
+    keys: &[(Timestamp, InstanceId)],
+    (order, bytes_max): (Order, usize),
+) -> Option<String> {
+    let fitting = fitting(told, bytes_max);
+    let (at, id) = keys.get(fitting.checked_sub(1)?).filter(|_| fitting < told.len())?;
+    told.truncate(fitting);
+    Some(Cursor { at: *at, id: id.clone() }.write(order))
+}
+
 /// How many of them fit into one message; one always does.
-fn fitting(told: &[OrchestrationState], bytes_max: usize) -> usize {
+fn fitting<M: Message>(told: &[M], bytes_max: usize) -> usize {
     let mut bytes = 0;
     let fit = told.iter().take_while(|state| {
         bytes += state.encoded_len() + PAGE_ENTRY_OVERHEAD_BYTES;
@@ -124,6 +115,7 @@ pub(crate) fn ended(asked: &[InstanceStatus]) -> Option<Vec<InstanceStatus>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dauer_proto::OrchestrationState;
 
     #[test]
     fn a_page_is_cut_where_clients_stop_reading() {

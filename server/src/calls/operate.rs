@@ -3,7 +3,6 @@
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
-use dauer_core::turn::Order;
 use dauer_hub::ClientError;
 use dauer_proto::wire::{
     RestartInstanceRequest, RestartInstanceResponse, RewindInstanceRequest, RewindInstanceResponse,
@@ -46,14 +45,13 @@ pub(crate) async fn end_by_force(
     if ids.len() > BATCH_INSTANCES_MAX {
         return Err(status::too_many("instanceBatch.instanceIds", ids.len(), BATCH_INSTANCES_MAX));
     }
-    let order = Order { reason: request.reason, recurse: false };
     let mut left = Vec::new();
     for text in ids {
         let Ok(id) = orchestration(&text) else {
             left.push(text);
             continue;
         };
-        match hub.client.force_terminate(&id, &order).await {
+        match hub.client.force_terminate(&id, request.reason.clone(), false).await {
             Ok(()) => {}
             Err(ClientError::Absent(_) | ClientError::Ended { .. }) => left.push(text),
             Err(error) => return Err(status::of(error)),

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use tonic::Status;
 
+use dauer_core::InstanceId;
 use dauer_core::model::Record;
-use dauer_core::{InstanceId, Timestamp};
 use dauer_hub::ClientError;
 use dauer_proto::wire::{PurgeInstanceFilter, PurgeInstancesRequest, PurgeInstancesResponse};
 use dauer_proto::{EventType, PurgeRequest};
-use dauer_store::Query;
+use dauer_store::{Query, Steady};
 
 use crate::calls::{find, instance, statuses, time};
 use crate::hub::Hub;
@@ -134,11 +134,11 @@ async fn matching(
     let wanted = filter.timeout.map(std::time::Duration::try_from).transpose();
     let wanted =
         wanted.map_err(|_| Status::invalid_argument("purgeInstanceFilter.timeout is negative or no time"))?;
-    let until = hub.env().now().after(wanted.unwrap_or(limits.purge_time).min(limits.purge_time));
+    let until = hub.env().steady().after(wanted.unwrap_or(limits.purge_time).min(limits.purge_time));
     if recursive { families(hub, query, until).await } else { steps(hub, &query, until).await }
 }
 
-async fn steps(hub: &Hub, query: &Query, until: Timestamp) -> Result<Removed, Status> {
+async fn steps(hub: &Hub, query: &Query, until: Steady) -> Result<Removed, Status> {
     let mut count = 0;
     loop {
         let purged = hub.client.purge_matching(query, PURGE_STEP).await.map_err(status::of)?;
@@ -146,18 +146,18 @@ async fn steps(hub: &Hub, query: &Query, until: Timestamp) -> Result<Removed, St
         if !purged.more {
             return Ok(Removed { count, is_complete: true });
         }
-        if hub.env().now() >= until {
+        if hub.env().steady() >= until {
             return Ok(Removed { count, is_complete: false });
         }
     }
 }
 
-async fn families(hub: &Hub, mut query: Query, until: Timestamp) -> Result<Removed, Status> {
+async fn families(hub: &Hub, mut query: Query, until: Steady) -> Result<Removed, Status> {
     let mut all = Removed { count: 0, is_complete: true };
     loop {
         let page = hub.client.query(query.clone()).await.map_err(status::of)?;
         for (id, _) in &page.records {
-            if hub.env().now() >= until {
+            if hub.env().steady() >= until {
                 return Ok(Removed { is_complete: false, ..all });
             }
             let removed = one(hub, id, true).await?;

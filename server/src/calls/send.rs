@@ -1,11 +1,11 @@
-//! Messages to instances: events, and what suspends, resumes and ends them. To an instance that has ended they say
-//! nothing, and that is no error (behaviours 31, 49). Those of SDKs are sent as often as they are called; dauer's own
-//! clients name their requests, and sending one again does nothing.
+//! Messages to instances: events, and what suspends, resumes and ends them. An absent instance is NOT_FOUND (behaviour 49). An
+//! instance that has ended drops them, which is no error (behaviour 31). Those of SDKs are sent as often as they are called; dauer's own
+//! clients name their requests, and sending one again does nothing while its instance is there. A purge forgets all ids but those of starts.
 
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-use dauer_hub::{Client, ClientError};
+use dauer_hub::Client;
 use dauer_proto::wire::{
     RaiseEventRequest, RaiseEventResponse, ResumeRequest, ResumeResponse, SuspendRequest, SuspendResponse,
     TerminateRequest, TerminateResponse,
@@ -47,16 +47,12 @@ pub(crate) async fn resume(hub: &Hub, request: Request<ResumeRequest>) -> Result
     Ok(ResumeResponse {})
 }
 
-/// Ending what is not there is done already (behaviour 49).
 pub(crate) async fn terminate(
     hub: &Hub,
     request: Request<TerminateRequest>,
 ) -> Result<TerminateResponse, Status> {
     let client = client(hub, request.metadata())?;
     let TerminateRequest { instance_id, output, recursive } = request.into_inner();
-    let id = orchestration(&instance_id)?;
-    match client.terminate(&id, output, recursive).await {
-        Ok(()) | Err(ClientError::Absent(_)) => Ok(TerminateResponse {}),
-        Err(error) => Err(status::of(error)),
-    }
+    client.terminate(&orchestration(&instance_id)?, output, recursive).await.map_err(status::of)?;
+    Ok(TerminateResponse {})
 }

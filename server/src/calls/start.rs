@@ -1,15 +1,10 @@
 //! Starting instances.
 //!
-//! A start that is made twice is made once, if it can be recognised. Three kinds of callers:
+//! A start that is sent twice is carried out once, where it can be recognised:
 //!
-//! - dauer's own name the request in a header: the same request for the same id is the same start;
-//! - some SDKs say when they asked (`requestTime`): the same request, that time included, is the same start, and one that
-//!   was made deliberately a second time has another time;
-//! - the others say nothing of the kind. Two equal requests are two starts, unless the second says of itself that it is
-//!   another attempt at the same call, which clients of gRPC do that try again by themselves (behaviour 11).
-//!
-//! So of two deliberate starts of a living instance the second is refused (behaviour 46), and one whose answer was lost on
-//! its way is not.
+//! - dauer's own clients name the request in a header. The same request for the same id is the same start.
+//! - All other starts are recognised by their content, and only when the transport marks them as a retry (behaviour 11)
+//!   and an equal start was accepted shortly before. A deliberate second start is up to the reuse policy (behaviour 46).
 
 use prost::Message;
 use sha2::{Digest, Sha256};
@@ -20,7 +15,7 @@ use dauer_core::model::Status as InstanceStatus;
 use dauer_core::send::StartRequest;
 use dauer_proto::CreateInstanceRequest;
 use dauer_proto::wire::CreateInstanceResponse;
-use dauer_store::{Created, Refused, Reuse};
+use dauer_store::Reuse;
 
 use crate::calls::{orchestration, random_id, statuses, time};
 use crate::gate::header;
@@ -35,17 +30,6 @@ const ATTEMPTS_HEADER: &str = "grpc-previous-rpc-attempts";
 
 /// The field that names the statuses of a policy.
 const REPLACEABLE: &str = "orchestrationIdReusePolicy.replaceableStatus";
-
-/// How a start is recognised when it comes again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Identity {
-    /// By this key, which no other start has.
-    Sure(u128),
-    /// By this key, which a deliberate second start would have as well.
-    Alike(u128),
-    /// Not at all.
-    None,
-}
 
 /// What older SDKs mean by a policy of reuse: an instance in one of its statuses is kept, and that is no error.
 const KEEP: i32 = 1;
@@ -79,57 +63,22 @@ async fn start_new(
     metadata: &MetadataMap,
     request: CreateInstanceRequest,
 ) -> Result<CreateInstanceResponse, Status> {
-    let (identity, reuse) = (identity(metadata, &request)?, reuse(&request)?);
+    let (key, reuse) = (request_id(metadata)?, reuse(&request)?);
+    // Tags are ordered, so that equal requests are equal bytes.
+    let content = Sha256::digest(request.encode_to_vec());
     let request = asked(hub, request)?;
     let instance_id = request.instance.to_string();
-    let start = |key| hub.client.start_requested(request.clone(), reuse.clone(), key);
-    let response = CreateInstanceResponse { instance_id };
-    let key = match identity {
-        Identity::Sure(key) => {
-            start(key).await.map_err(status::of)?;
-            return Ok(response);
-        }
-        Identity::Alike(key) => match start(key).await.map_err(status::of)? {
-            Created::Repeat(_) if !is_retry(metadata) => deliberate(hub, &request, &reuse).await?,
-            _ => return Ok(response),
-        },
-        Identity::None => hub.client.random_key(),
+    let started = match key {
+        Some(key) => hub.client.start_requested(request, reuse, key).await,
+        None => hub.client.start_alike(request, reuse, &content, is_retry(metadata)).await,
     };
-    start(key).await.map_err(status::of)?;
-    Ok(response)
-}
-
-/// The key of a start that is equal to the one before and meant to be another: refused while that one lives, unless living
-/// ones may be replaced.
-async fn deliberate(hub: &Hub, request: &StartRequest, reuse: &Reuse) -> Result<u128, Status> {
-    let record = hub.client.get(&request.instance).await.map_err(status::of)?;
-    match record {
-        Some(record) if !reuse.replaceable.contains(&record.status) => {
-            Err(status::refusal(&Refused::Exists(record.status)))
-        }
-        _ => Ok(hub.client.random_key()),
-    }
+    started.map_err(status::of)?;
+    Ok(CreateInstanceResponse { instance_id })
 }
 
 /// Whether a client of gRPC says that it has tried before.
 fn is_retry(metadata: &MetadataMap) -> bool {
     header(metadata, ATTEMPTS_HEADER).and_then(|text| text.parse::<u32>().ok()).is_some_and(|tried| tried > 0)
-}
-
-fn identity(metadata: &MetadataMap, request: &CreateInstanceRequest) -> Result<Identity, Status> {
-    if let Some(key) = request_id(metadata)? {
-        return Ok(Identity::Sure(key));
-    }
-    if request.instance_id.is_empty() {
-        // Whoever lets the server choose the id gets another one each time.
-        return Ok(Identity::None);
-    }
-    // Tags are ordered, so that equal requests are equal bytes.
-    let digest = Sha256::digest(request.encode_to_vec());
-    let mut key = [0; 16];
-    key.copy_from_slice(&digest[..16]);
-    let key = u128::from_le_bytes(key);
-    Ok(if request.request_time.is_some() { Identity::Sure(key) } else { Identity::Alike(key) })
 }
 
 /// The request's own id, as 32 hexadecimal digits.

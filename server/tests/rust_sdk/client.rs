@@ -30,7 +30,7 @@ async fn a_request_that_is_repeated_is_the_same_start() {
     served.stop().await;
 }
 
-/// Behaviour 50: pages in the order of creation, and what the protocol has no condition for is left out here.
+/// Pages in both orders, with every condition.
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_find_what_matches_page_by_page() {
     let served = Served::new().await;
@@ -53,9 +53,6 @@ async fn queries_find_what_matches_page_by_page() {
     let created = client.get(&InstanceId::new("a3").unwrap()).await.unwrap().unwrap().created();
     assert!(ids(client.query().created_from(created)).await.contains(&"a3".to_owned()));
     assert!(!ids(client.query().created_to(created)).await.contains(&"a3".to_owned()));
-    let stalled = client.query().stalled().page().await.unwrap_err();
-    let unsupported = RawClientError::Remote(RemoteError::Unsupported("what is stalled"));
-    assert_eq!(stalled.to_string(), unsupported.to_string());
     served.stop().await;
 }
 
@@ -136,5 +133,21 @@ async fn a_codec_works_over_a_server_too() {
     let stored = served.inside().client().get(asks.id()).await.unwrap().unwrap();
     assert_eq!(stored.record().output.as_ref().unwrap().as_str(), "\"terces\"");
     working.stop().await;
+    served.stop().await;
+}
+
+/// The server itself waits for minutes (behaviour 48).
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_for_an_unknown_instance_fails_at_once() {
+    const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
+    let served = Served::new().await;
+    let unknown = served.hub().client().handle(CHAIN, "unknown").unwrap();
+    let waits = async {
+        let started = unknown.started_within(HOUR).await.map(drop);
+        [started, unknown.ended_within(HOUR).await.map(drop), unknown.output_within(HOUR).await.map(drop)]
+    };
+    for waited in tokio::time::timeout(SOON, waits).await.expect("it waits for what is not there") {
+        assert!(matches!(waited, Err(ClientError::Client(RawClientError::Absent(_)))), "{waited:?}");
+    }
     served.stop().await;
 }

@@ -5,6 +5,7 @@
 mod alike;
 mod client;
 mod code;
+mod management;
 mod operators;
 mod support;
 mod trouble;

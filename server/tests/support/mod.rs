@@ -15,6 +15,7 @@ use dauer_proto::wire::{
 use dauer_proto::{HistoryEvent, OrchestrationState, OrchestrationStatus};
 use dauer_rpc::ServiceClient;
 use dauer_server::{Server, ServerError, ServerOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
@@ -82,6 +83,17 @@ impl Running {
         let _stop = self.stop;
         within(self.task).await.unwrap()
     }
+}
+
+/// What a GET is answered: the code and the body.
+pub(crate) async fn http(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: dauer\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    within(stream.read_to_string(&mut answer)).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
 /// The result, which must come soon.

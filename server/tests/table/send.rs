@@ -73,7 +73,7 @@ pub(crate) async fn resume_instance(fixture: &Fixture) {
     client.clone().resume_instance(resume("a")).await.unwrap();
 }
 
-/// behaviour-31, behaviour-49: ending what is not there, or has ended, is done already.
+/// behaviour-31, behaviour-49: an absent instance is NOT_FOUND, and ending one that has ended is done already.
 pub(crate) async fn terminate_instance(fixture: &Fixture) {
     let client = &fixture.client;
     let terminate = |id: &str| TerminateRequest {
@@ -81,7 +81,7 @@ pub(crate) async fn terminate_instance(fixture: &Fixture) {
         output: Some("\"stopped\"".into()),
         recursive: true,
     };
-    client.clone().terminate_instance(terminate("absent")).await.unwrap();
+    assert_eq!(refused(client.clone().terminate_instance(terminate("absent")).await).0, Code::NotFound);
     assert_eq!(refused(client.clone().terminate_instance(terminate("@a@b")).await).0, Code::InvalidArgument);
     client.clone().start_instance(start("a", "one")).await.unwrap();
     let mut worker = Worker::connect(client).await;

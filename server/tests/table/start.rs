@@ -151,8 +151,10 @@ async fn the_same_request_again(Fixture { client, .. }: &Fixture) {
         })
     };
     begin(timed(1)).await.unwrap();
-    assert_eq!(begin(timed(1)).await.unwrap().into_inner().instance_id, "timed");
-    assert_eq!(refused(begin(timed(2)).await).0, Code::AlreadyExists);
+    let again = |millis| with_header("grpc-previous-rpc-attempts", "1", timed(millis).into_inner());
+    assert_eq!(begin(again(1)).await.unwrap().into_inner().instance_id, "timed");
+    assert_eq!(refused(begin(timed(1)).await).0, Code::AlreadyExists, "not marked as a retry");
+    assert_eq!(refused(begin(again(2)).await).0, Code::AlreadyExists, "of another time");
     let plain = || start("plain", "one");
     let retried = || with_header("grpc-previous-rpc-attempts", "1", plain());
     begin(Request::new(plain())).await.unwrap();

@@ -47,6 +47,20 @@ defects! {
     HoldFromAdmitsAll,
     /// The end of a run keeps messages that are neither start nor rewind.
     EndedKeepsMessages,
+    /// The hold `Unborn` admits starts.
+    HoldUnbornAdmitsStarts,
+    /// A turn of an instance that is suspended before it began comes without its start.
+    UnbornWithoutStart,
+    /// An amendment takes nothing out of the inbox of an instance that no session ever claimed.
+    AmendLeavesUnclaimed,
+    /// An inspection leaves out what precedes the inbox.
+    InspectHidesPrologue,
+    /// An inspection lists all messages, however many wait.
+    InspectUnbounded,
+    /// An inspection says of every session that it lives.
+    InspectExpiredLives,
+    /// An inspection leaves out the tasks that sessions hold.
+    InspectHidesHeldTasks,
     /// A turn of an instance that has not started comes without its start.
     PendingWithoutStart,
     /// A start to an ended instance never makes it ready.
@@ -113,6 +127,12 @@ defects! {
     RenewHidesLost,
     /// After a detach the items stay held until the session expires.
     DetachKeeps,
+    /// A session that attaches again a day after it expired is forgotten by that.
+    AttachForgetsItself,
+    /// An undelivered turn of an ended instance comes back only to a claim of the run's own queue.
+    UndeliveredKeepsOldQueue,
+    /// An ended instance is offered with the tags of the run that has ended.
+    EndedKeepsOldTags,
     /// The proof of a host's death is ignored.
     EndSessionIgnored,
     /// Taking over from an expired session is not counted as an attempt.
@@ -213,6 +233,26 @@ defects! {
     ArrivedEmpty,
     /// A task whose result a commit used stays.
     FusedTaskStays,
+    /// A message that an amendment carries out without its having waited is not remembered.
+    AmendedMessageForgotten,
+    /// An amendment carries out a message that was applied before.
+    AmendsRepeat,
+    /// A removal does not raise the epoch of the hub's floor.
+    RemovalKeepsEpochFloor,
+    /// A removal does not raise the revision of the hub's floor.
+    RemovalKeepsRevisionFloor,
+    /// The start of a removed instance is forgotten.
+    RemovalForgetsStart,
+    /// A dump leaves the hub's floor out.
+    DumpForgetsFloor,
+    /// A dump leaves the starts of removed instances out.
+    DumpForgetsRemovedStarts,
+    /// A repeated start is answered with its own execution.
+    RepeatNamesOwnExecution,
+    /// A retried start without a request id begins another run.
+    RetryIgnored,
+    /// An equal start without a request id is a repeat, also when it is not marked as a retry.
+    EqualIsRepeat,
     /// A purge removes living instances too.
     PurgeLiving,
     /// A purge removes an ended instance for which a start waits.

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Host,
-    HubName, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused, Scale,
-    SessionId, Slice, StoreLimits, Work,
+    HubName, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record,
+    Refused, Scale, SessionId, Slice, StoreLimits, Work,
 };
 
 use crate::defect::Defect;
@@ -54,6 +54,10 @@ impl Manage for MemoryHub {
             return found.map(|_| ids.iter().map(|id| self.shell.store.get_anywhere(id)).collect());
         }
         found
+    }
+
+    async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
+        self.shell.call(Call::Get, |state| ids.iter().map(|id| state.inspect(id)).collect()).await
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

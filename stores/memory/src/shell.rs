@@ -111,7 +111,7 @@ impl Shell {
 
     async fn pause(&self, delay: Duration) {
         match self.store.env() {
-            Some(env) => env.sleep_until(env.now().after(delay)).await,
+            Some(env) => env.sleep(delay).await,
             None => give_way().await,
         }
     }

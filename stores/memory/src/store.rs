@@ -74,7 +74,7 @@ impl MemoryStore {
         Self { shared: Arc::new(Shared { clock, world: Mutex::new(world) }) }
     }
 
-    /// Opens a hub; it is there from the first call on.
+    /// Opens a hub. It exists once something was put into it: an instance, a message or a session.
     #[must_use]
     pub fn hub(&self, name: HubName) -> Arc<MemoryHub> {
         Arc::new(MemoryHub::new(self.clone(), name))
@@ -83,7 +83,15 @@ impl MemoryStore {
     /// The names of the hubs that are there, in their order.
     #[must_use]
     pub fn hubs(&self) -> Vec<HubName> {
-        self.world().hubs.keys().cloned().collect()
+        let world = self.world();
+        let existing = world.hubs.iter().filter(|(_, room)| room.state.exists());
+        existing.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether a hub exists.
+    #[must_use]
+    pub fn has_hub(&self, name: &HubName) -> bool {
+        self.world().hubs.get(name).is_some_and(|room| room.state.exists())
     }
 
     /// Deletes a hub and all that is in it. An absent one is deleted already.

@@ -26,6 +26,11 @@ impl Gate {
         })
     }
 
+    /// The file that the holder of the gate may write: see [`crate::touched`].
+    pub(crate) fn file(&self) -> &File {
+        &self.gate
+    }
+
     /// Waits for its turn.
     pub(crate) fn pass(&self) -> io::Result<Passage<'_>> {
         self.turnstile.lock()?;

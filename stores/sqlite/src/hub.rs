@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, Effort, ExecutionId,
-    Fence, Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
-    Scale, SessionId, Slice, StoreLimits, Work,
+    Fence, Holder, Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query,
+    Record, Refused, Scale, SessionId, Slice, StoreLimits, Work,
 };
 
 use crate::engine::Ear;
@@ -42,6 +42,19 @@ impl Manage for SqliteHub {
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
         self.shell.read(move |view| ids.iter().map(|id| view.get(id)).collect()).await
+    }
+
+    async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
+        let lives = Arc::clone(&self.shell.shared.lives);
+        let found = self.shell.read(move |view| ids.iter().map(|id| view.inspect(id)).collect());
+        let mut found: Vec<Option<Inspection>> = found.await?;
+        for one in found.iter_mut().flatten() {
+            // The lock of a session proves its death before its lease ends.
+            let living = |holder: &mut Holder| holder.lives &= !lives.is_dead(holder.session);
+            one.holder.iter_mut().for_each(living);
+            one.tasks.iter_mut().filter_map(|task| task.holder.as_mut()).for_each(living);
+        }
+        Ok(found)
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

@@ -29,6 +29,7 @@ mod session;
 mod shell;
 mod state;
 mod store;
+mod touched;
 mod wire;
 
 pub use dauer_store::{Clock, ManualClock, SystemClock};

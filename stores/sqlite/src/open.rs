@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::gate::Gate;
-use crate::migrate::{MigrateError, Older, migrate};
+use crate::migrate::{MIGRATED, migrate};
 use crate::options::{Durability, OpenError};
 use crate::schema::{APPLICATION_ID, FORMAT, GENERATION, TABLES};
 
@@ -81,7 +81,7 @@ pub(crate) fn prepare(path: &Path, durability: Durability) -> Result<Gate, OpenE
                 settings(&first, durability).map_err(failed)?;
                 create(path, first)?;
             }
-            Content::Older(_) => {
+            Content::Migrated => {
                 settings(&first, durability).map_err(failed)?;
                 create(path, first)?;
             }
@@ -145,7 +145,8 @@ fn sqlite_failure(path: &Path, error: rusqlite::Error) -> OpenError {
 /// What is in a file.
 enum Content {
     Nothing,
-    Older(Older),
+    /// Tables of the one format that can be migrated.
+    Migrated,
     OurTables,
 }
 
@@ -213,14 +214,11 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
         return Err(OpenError::NotADatabase(path.into()));
     }
     let format = number("PRAGMA user_version")?;
-    match format {
-        1 => return Ok(Content::Older(Older::Format1)),
-        2 => return Ok(Content::Older(Older::Format2)),
-        3 => return Ok(Content::Older(Older::Format3)),
-        4 => return Ok(Content::Older(Older::Format4)),
-        5 => return Ok(Content::Older(Older::Format5)),
-        format if format != i64::from(FORMAT) => return Err(newer(format)),
-        _ => {}
+    match u32::try_from(format) {
+        Ok(FORMAT) => {}
+        Ok(MIGRATED) => return Ok(Content::Migrated),
+        Ok(older) if older < MIGRATED => return Err(OpenError::Older { path: path.into(), format: older }),
+        _ => return Err(newer(format)),
     }
     // The tables have changed since: a newer dauer of the same format was here.
     match number("SELECT generation FROM meta")? {
@@ -236,12 +234,7 @@ fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
     // Somebody else may have been quicker.
     match content(path, &transaction)? {
         Content::OurTables => return Ok(()),
-        Content::Older(format) => migrate(&transaction, format).map_err(|error| match error {
-            MigrateError::Sqlite(error) => failed(error),
-            MigrateError::Unreadable(source) => {
-                OpenError::Damaged { path: path.into(), source: source.into() }
-            }
-        })?,
+        Content::Migrated => migrate(&transaction).map_err(failed)?,
         Content::Nothing => {
             transaction.execute_batch(TABLES).map_err(failed)?;
             transaction

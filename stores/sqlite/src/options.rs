@@ -65,6 +65,7 @@ impl Default for Options {
                 // An action makes one item; the end of a run adds an answer, unlocks and terminates for what is open.
                 checkpoint_items: 2 * limits::ACTIONS_PER_TURN_MAX as u64,
                 delay: limits::TIMER_MAX,
+                removed_starts: limits::REMOVED_STARTS_MAX as u64,
             },
             memory: Memory::default(),
             // An instance of a hundred customers then writes a tenth of a page.
@@ -89,6 +90,16 @@ pub enum OpenError {
     /// The file was written by a newer dauer.
     #[error("{path:?} has format {format}; use a newer dauer")]
     Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
+    /// The file was written by an older dauer, in a format that this one cannot migrate. It was not changed.
+    #[error(
+        "{path:?} has format {format}, which this dauer cannot migrate; finish its work with the dauer that wrote it, or move the file away"
+    )]
+    Older {
         /// The file.
         path: PathBuf,
         /// Its format.

@@ -9,10 +9,10 @@
 //! row anyway: most instances never have a row in `inbox`.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 6;
+pub(crate) const FORMAT: u32 = 7;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 6;
+pub(crate) const GENERATION: i64 = 7;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -26,7 +26,17 @@ CREATE TABLE meta (
     latest INTEGER NOT NULL,
     tagged INTEGER NOT NULL -- up to this key the tags of all instances are in their index, and of no other
 );
-CREATE TABLE hubs (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, pristine INTEGER NOT NULL);
+CREATE TABLE hubs (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    pristine INTEGER NOT NULL,
+    floor_epoch INTEGER NOT NULL DEFAULT 0, -- where new instances begin: above all that were removed
+    floor_revision INTEGER NOT NULL DEFAULT 0,
+    removed_starts INTEGER NOT NULL DEFAULT 0, -- rows in starts
+    forgotten_starts INTEGER NOT NULL DEFAULT 0 -- ids that went from starts before their time
+);
+CREATE TABLE starts (hub INTEGER NOT NULL, id BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (hub, id)) WITHOUT ROWID;
+CREATE INDEX starts_by_time ON starts (hub, at);
 CREATE TABLE hosts (key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE queues (
     key INTEGER PRIMARY KEY AUTOINCREMENT,

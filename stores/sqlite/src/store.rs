@@ -15,7 +15,8 @@ use crate::life::Lives;
 use crate::open::{connect, prepare};
 use crate::options::{OpenError, Options};
 use crate::shell::Shell;
-use crate::state::{Group, Undelivered};
+use crate::state::{ABSENT, Group, Undelivered};
+use crate::touched::Follower;
 
 /// A handle on a file that holds any number of hubs. Clones are the same handle; any number of handles, in any number
 /// of processes of one machine, may be open on one file.
@@ -80,6 +81,7 @@ impl SqliteStore {
             db: Some(connect(path, durability)?),
             seen: None,
             told: None,
+            follower: Follower::default(),
             gate,
             clock: Arc::clone(&clock),
             limits: limits.clone(),
@@ -113,7 +115,7 @@ impl SqliteStore {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens a hub; it is there from the first write on.
+    /// Opens a hub. It exists once something was put into it: an instance, a message or a session.
     #[must_use]
     pub fn hub(&self, name: HubName) -> Arc<dyn Manage> {
         Arc::new(SqliteHub::new(Shell { shared: Arc::clone(&self.shared), hub: name }))
@@ -126,6 +128,15 @@ impl SqliteStore {
     pub async fn hubs(&self) -> Result<Vec<HubName>, Refused> {
         let shell = Shell { shared: Arc::clone(&self.shared), hub: HubName::default() };
         shell.read(|view| view.hub_names()).await
+    }
+
+    /// Whether a hub exists. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Refused`] when the file cannot be read.
+    pub async fn has_hub(&self, name: &HubName) -> Result<bool, Refused> {
+        let shell = Shell { shared: Arc::clone(&self.shared), hub: name.clone() };
+        shell.read(|view| Ok(view.hub != ABSENT)).await
     }
 
     /// Deletes a hub and all that is in it, for good, in short transactions; an absent one is deleted already. When it

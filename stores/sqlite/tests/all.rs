@@ -8,6 +8,7 @@ mod claims_schema;
 mod clocks;
 mod differential;
 mod file;
+mod foreign;
 mod golden;
 mod one_handle;
 mod support;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::build::{host, instance, message, start, step, want};
 use crate::support::{Folder, clock, everything, options, run};
-use dauer_sqlite::SqliteStore;
+use dauer_sqlite::{Clock, SqliteStore};
 use dauer_store::{ClaimedTurn, DumpItem, HubName, InstanceDump, Kind, Manage, Query, Status, Then, Work};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -191,5 +191,40 @@ fn whoever_takes_over_begins_behind_its_first_turn() {
         assert!(late.is_err(), "{late:?}");
         heir.commit_turns(vec![step(&taken).into()]).await.remove(0).unwrap();
         assert_eq!(file.read("order").await.history.len(), 2);
+    });
+}
+
+#[test]
+fn message_behind_a_spilled_start_lies_in_one_place() {
+    let file = File::new(1);
+    run(async {
+        let hub = file.hub();
+        hub.create(vec![start("spilled")]).await.remove(0).unwrap();
+        // Two wait, more than is held in memory: the start becomes a row of the inbox, with a key below all others.
+        hub.send(vec![message("spilled", "first")]).await.remove(0).unwrap();
+        let (fence, record) = hub.get(vec![instance("spilled")]).await.unwrap().remove(0).unwrap();
+        let first = message("spilled", "first");
+        let turn = ClaimedTurn {
+            fence,
+            record,
+            messages: vec![first],
+            more: false,
+            history: None,
+            now: clock().now(),
+        };
+        let mut change = step(&turn);
+        change.record = turn.record.clone();
+        hub.amend(change).await.unwrap();
+        // The next row has the key behind the start's.
+        hub.create(vec![start("order")]).await.remove(0).unwrap();
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        let turns = session.claim_turns(want(10)).await.unwrap();
+        let order = turns.iter().find(|turn| turn.fence.instance == instance("order")).unwrap();
+        session.commit_turns(vec![step(order).into()]).await.remove(0).unwrap();
+        hub.send(vec![message("order", "second")]).await.remove(0).unwrap();
+        let again = session.claim_turns(want(10)).await.unwrap();
+        session.commit_turns(vec![step(&again[0]).into()]).await.remove(0).unwrap();
+        assert_eq!(file.read("order").await.inbox, [], "the message was consumed, and lies nowhere else");
+        assert_eq!(session.claim_turns(want(10)).await.unwrap().len(), 0, "it is not delivered again");
     });
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use dauer_sqlite::SqliteStore;
-use dauer_store::{HubName, Item, Manage, Release};
-use support::build::{host, start, step, want};
+use dauer_store::{Epoch, HubName, Item, Manage, Refused, Release, TaskFence, Then};
+use support::build::{host, start, step, task, want};
 use support::{Folder, database, everything, open, run};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -196,4 +196,35 @@ async fn run_one(store: &SqliteStore) {
     let hub = store.hub(HubName::default());
     hub.create(vec![start("last")]).await.remove(0).unwrap();
     hub.get(vec![support::build::instance("last")]).await.unwrap();
+}
+
+#[test]
+fn refused_release_of_a_task_writes_nothing() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    let hub = store.hub(HubName::default());
+    run(async {
+        create(&*hub, 1).await;
+        let session = hub.attach(host(1, LEASE)).await.unwrap();
+        let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
+        let mut kept = step(&turn);
+        // The taken task lies in the row of its instance; a release moves it to a row of its own.
+        (kept.tasks, kept.take, kept.then) = (vec![task(&turn, "pay")], 1, Then::Keep);
+        let committed = session.commit_turns(vec![kept.into()]).await.remove(0).unwrap();
+        let fence = &committed.taken[0].fence;
+        let stale = TaskFence { epoch: Epoch(fence.epoch.0 + 1), ..fence.clone() };
+        let release = |fence: TaskFence| Release {
+            item: Item::Task(fence),
+            delay: Duration::ZERO,
+            trouble: None,
+            failed: false,
+        };
+        let mut before = (0, 0);
+        since(&*hub, &mut before);
+        let refused = session.release(vec![release(stale)]).await.remove(0);
+        assert!(matches!(refused, Err(Refused::Fenced)), "{refused:?}");
+        assert_eq!(since(&*hub, &mut before), (0, 0), "rows and transactions of a refused release");
+        session.release(vec![release(fence.clone())]).await.remove(0).unwrap();
+        assert!(since(&*hub, &mut before).0 > 0, "the release that is not refused writes");
+    });
 }

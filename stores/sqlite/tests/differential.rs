@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use crate::support::build::{event, host, instance, message, start, step, task, want};
 use crate::support::{Folder, clock, everything, options, run};
+use dauer_core::identity::{alike, requested};
 use dauer_memory::MemoryStore;
 use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Class, Committed, Completion, Control, Fence, Hold, HubName, Item, Manage,
-    Message, Order, Purge, Query, Record, Release, SessionId, Status, Tags, Task, TaskLease, Then, Timestamp,
-    Trouble, TroubleKind, Work,
+    Checkpoint, ClaimedTurn, Class, Committed, Completion, Control, Create, Created, ExecutionId, Fence,
+    Filter, Hold, HubName, Item, Kind, Manage, Message, Order, Over, Purge, Query, QueueKey, Queues, Record,
+    Release, SessionId, Start, Status, Tags, Task, TaskLease, Then, Timestamp, Trouble, TroubleKind,
+    VersionRule, Want, Work,
 };
 
 const RUNS: u64 = 12;
@@ -59,6 +61,7 @@ struct Both {
     fused: usize,
     amended: usize,
     tagged: usize,
+    repeated: usize,
 }
 
 /// Whether both answered the same, in any order; causes are the store's own.
@@ -109,7 +112,45 @@ impl Both {
         }
     }
 
+    /// A start of one of two names, often one that was made before: by its id, or, where the client named no request, by its
+    /// content.
+    fn some_start(&mut self) -> Create {
+        let to = format!("order{}", self.random.below(12));
+        let mut create = start(&to);
+        let draw = self.random.below(6);
+        let id = match self.random.below(3) {
+            0 => alike(&instance(&to), b"equal", draw),
+            _ => requested(&instance(&to), u128::from(draw)),
+        };
+        self.next += 1;
+        let name = ["Orders", "Refunds"][self.random.below(2) as usize];
+        let record = Record {
+            tags: self.some_tags(),
+            ..Record::pending(QueueKey::new(Kind::Orchestration, name, None), ExecutionId(self.next), id)
+        };
+        create.start.class = Class::Start(Box::new(Start { record, over: Over::Refuse }));
+        create.retry = self.random.below(3) == 0;
+        Create { start: Message { id, ..create.start }, ..create }
+    }
+
+    /// All turns, or those of one queue, or of one tag.
+    fn some_want(&mut self) -> Want {
+        let name = ["Orders", "Refunds"][self.random.below(2) as usize];
+        let named = [(Arc::from(name), VersionRule::Any)];
+        match self.random.below(6) {
+            0 | 1 => Want {
+                queues: Queues { orchestrations: Filter::from_iter(named), ..Queues::default() },
+                ..want(100)
+            },
+            2 => Want { tags: self.some_tags(), ..want(100) },
+            _ => want(100),
+        }
+    }
+
     fn some_message(&mut self) -> Message {
+        if self.random.below(8) == 0 {
+            return self.some_start().start;
+        }
         let text = format!("message {}", self.random.below(200));
         let mut message = message(&format!("order{}", self.random.below(12)), &text);
         message.class = match self.random.below(8) {
@@ -143,7 +184,7 @@ impl Both {
             3 => (step.record.status, step.record.hold) = (Status::Suspended, Hold::Control),
             4 => step.consumed.truncate(1),
             5 => {
-                let execution = dauer_store::ExecutionId(u128::from(self.random.below(u64::MAX)));
+                let execution = ExecutionId(u128::from(self.random.below(u64::MAX)));
                 let carried = self.some_message();
                 let prologue = vec![Message { to: turn.fence.instance.clone(), ..carried }];
                 step.record.execution = execution;
@@ -167,11 +208,9 @@ impl Both {
     async fn client_call(&mut self, kind: u64) {
         match kind {
             0 => {
-                let mut create = start(&format!("order{}", self.random.below(12)));
-                if let Class::Start(start) = &mut create.start.class {
-                    start.record.tags = self.some_tags();
-                }
+                let create = self.some_start();
                 let memory = self.memory.create(vec![create.clone()]).await;
+                self.repeated += memory.iter().filter(|r| matches!(r, Ok(Created::Repeat(_)))).count();
                 same("create", memory, self.sqlite.create(vec![create]).await);
             }
             2 => {
@@ -224,8 +263,9 @@ impl Both {
         let mut pair = self.sessions.remove(at);
         match kind {
             0 => {
+                let want = self.some_want();
                 let (memory, sqlite) =
-                    (pair.memory.claim_turns(want(100)).await, pair.sqlite.claim_turns(want(100)).await);
+                    (pair.memory.claim_turns(want.clone()).await, pair.sqlite.claim_turns(want).await);
                 same("claim_turns", memory.unwrap_or_default(), sqlite.clone().unwrap_or_default());
                 pair.turns.extend(sqlite.unwrap_or_default());
             }
@@ -296,9 +336,9 @@ fn memory_held(seed: u64) -> Memory {
     }
 }
 
-/// Answers how many turns were committed, with how many results, how many were changed from outside, and how many
-/// were found by their tags.
-async fn random_calls(seed: u64, folder: &Folder) -> [usize; 4] {
+/// Answers how many turns were committed, with how many results, how many were changed from outside, how many were found by
+/// their tags, and how many starts were repeats.
+async fn random_calls(seed: u64, folder: &Folder) -> [usize; 5] {
     let clock = clock();
     let memory_held = memory_held(seed);
     let sqlite =
@@ -317,6 +357,7 @@ async fn random_calls(seed: u64, folder: &Folder) -> [usize; 4] {
         fused: 0,
         amended: 0,
         tagged: 0,
+        repeated: 0,
     };
     for _ in 0..3 {
         both.attach().await;
@@ -338,12 +379,12 @@ async fn random_calls(seed: u64, folder: &Folder) -> [usize; 4] {
         }
         both.compare().await;
     }
-    [both.committed, both.fused, both.amended, both.tagged]
+    [both.committed, both.fused, both.amended, both.tagged, both.repeated]
 }
 
 #[test]
 fn both_stores_answer_and_hold_the_same() {
-    let mut all = [0; 3];
+    let mut all = [0; 5];
     for seed in 1..=RUNS {
         // The name of the thread tells the seed when it fails.
         let named = std::thread::Builder::new().name(format!("seed {seed}"));
@@ -351,7 +392,10 @@ fn both_stores_answer_and_hold_the_same() {
         let done = done.expect("the thread has told what differs");
         all.iter_mut().zip(done).for_each(|(sum, one)| *sum += one);
     }
-    let [committed, fused, amended] = all;
-    let enough = committed > 250 && fused > 50 && amended > 20;
-    assert!(enough, "{committed} commits with {fused} results, {amended} amended: too little");
+    let [committed, fused, amended, tagged, repeated] = all;
+    let enough = committed > 250 && fused > 50 && amended > 20 && tagged > 20 && repeated > 20;
+    assert!(
+        enough,
+        "{committed} commits with {fused} results, {amended} amended, {tagged} tagged, {repeated} repeats: too little"
+    );
 }

@@ -41,7 +41,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(6)");
+    assert_eq!(pragma("user_version"), "Integer(7)");
 }
 
 #[test]
@@ -287,27 +287,35 @@ fn a_purge_makes_the_file_smaller() {
     assert!(pages() < before / 2, "{before} pages before, {} after", pages());
 }
 
-/// The locks that processes have on the database file itself.
+/// How often `/proc/locks` is read before a lock counts as lost. The kernel hands that list out in pieces, and an entry is missing
+/// from one read when other locks change meanwhile. A lock that was lost stays lost.
 #[cfg(target_os = "linux")]
-fn locks(folder: &Folder) -> usize {
+const LOCK_READS_MAX: u32 = 10_000;
+
+/// Whether `/proc/locks` shows a lock on the database file itself.
+#[cfg(target_os = "linux")]
+fn lock_is_held(folder: &Folder) -> bool {
     use std::os::unix::fs::MetadataExt;
     let inode = format!(":{} ", std::fs::metadata(folder.file()).unwrap().ino());
-    let locks = std::fs::read_to_string("/proc/locks").unwrap();
-    locks.lines().filter(|line| line.contains("POSIX") && line.contains(&inode)).count()
+    let is_listed = || {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|line| line.contains("POSIX") && line.contains(&inode))
+    };
+    (0..LOCK_READS_MAX).any(|_| is_listed())
 }
 
+/// A process that closes a file once loses all its POSIX locks on it.
 #[test]
 #[cfg(target_os = "linux")]
-fn opening_a_file_again_leaves_the_locks_of_those_who_have_it_open() {
+fn failed_open_keeps_the_locks_of_open_handles() {
     let folder = Folder::new();
     let first = open(&folder);
     run(first.hub(hub()).create(vec![start("one")])).remove(0).unwrap();
-    assert!(locks(&folder) > 0, "whoever has the file open shows it by a lock");
-    // A path that fails late: all that opening does before that is done.
+    assert!(lock_is_held(&folder), "an open store holds a lock");
+    // Opening fails at its last check, after everything else that it does with the file.
     database(&folder).pragma_update(None, "user_version", 9).unwrap();
     assert!(SqliteStore::open(folder.file(), Options::default()).is_err());
-    // A process that closes a file once loses all its locks on it. How many there are changes from moment to moment.
-    assert!(locks(&folder) > 0, "it still shows it");
+    assert!(lock_is_held(&folder), "the lock is still there");
 }
 
 #[test]

@@ -57,9 +57,10 @@ pub fn audit(snapshot: &Snapshot, evidence: &Evidence<'_>, settings: &Settings) 
         Invariant::Families => families::check(views),
         Invariant::Readiness => readiness::check(views),
         Invariant::SenderOrder => order::check(views, commits),
-        Invariant::NoResurrection => {
-            client.map_or(Finding::NotChecked(NO_CLIENT), |c| resurrection::check(views, c))
+        Invariant::NoResurrection if client.is_none() && snapshot.removed_starts.is_empty() => {
+            Finding::NotChecked(NO_CLIENT)
         }
+        Invariant::NoResurrection => resurrection::check(views, client),
         Invariant::Conservation => {
             commits.map_or(Finding::NotChecked(NO_COMMITS), |c| conservation::check(views, c))
         }

@@ -4,6 +4,8 @@
 //! [`Report`] comes out. The invariants are those of the architecture, I1 to I19 and L1 to L4, each in a file of its
 //! own under `checks`. What the given material cannot show is reported as not checked, never as clean.
 //!
+//! [`progress()`] compares two dumps of one hub: it finds what a living host holds and does nothing with.
+//!
 //! A dump is read in parts, and a part may be older than the next. Audit a hub that rests: with hosts at work, a
 //! violation may be no more than the time between two parts.
 //!
@@ -17,6 +19,7 @@
 mod checks;
 mod journal;
 pub mod journal_file;
+mod progress;
 mod report;
 mod settings;
 mod snapshot;
@@ -25,6 +28,7 @@ mod view;
 pub use checks::audit;
 pub use journal::{Action, ClientJournal, Commit, CommitJournal, Evidence, Operation, Outcome, Sent};
 pub use journal_file::{JOURNAL_VERSION, JournalError, JournalWriter};
+pub use progress::{Incomparable, LEASES_APART, Progress, Standstill, progress};
 pub use report::{Finding, Invariant, Report, VIOLATIONS_SHOWN_MAX, Violation, all_clean, verdict_of_all};
 pub use settings::Settings;
 pub use snapshot::{Repeated, Snapshot, collect};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use dauer_core::{InstanceId, MessageId, SessionId, Timestamp};
-use dauer_store::{Cause, DropReason, DumpItem, InstanceDump, Manage, Refused, SessionDump, TaskDump};
+use dauer_store::{
+    Cause, DropReason, DumpItem, HubDump, InstanceDump, Manage, Refused, SessionDump, TaskDump,
+};
 
 /// A thing that a dump holds more than once, although its id says that there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct Snapshot {
     pub sessions: BTreeMap<SessionId, SessionDump>,
     /// Instances that cannot be read, or something that belongs to them, and why.
     pub damaged: Vec<(InstanceId, String)>,
+    /// The hub's own values.
+    pub hub: HubDump,
+    /// Ids of starts that no instance names any more, with the time each was accepted.
+    pub removed_starts: BTreeMap<MessageId, Timestamp>,
     /// How many messages were dropped, by reason.
     pub dropped: BTreeMap<DropReason, u64>,
     /// What the dump held more than once; only the first of each is in the maps.
@@ -67,6 +73,8 @@ impl Snapshot {
                 let sum = self.dropped.entry(reason).or_default();
                 *sum = sum.saturating_add(count);
             }
+            DumpItem::Hub(hub) => self.hub = hub,
+            DumpItem::RemovedStart(id, at) => _ = self.removed_starts.insert(id, at),
             DumpItem::Now(at) => self.now = *began.get_or_insert(at),
         }
     }

@@ -78,11 +78,23 @@ const LEGAL: &[Legal] = &[
         world.instance("done").inbox.push(start);
         world.instance("done").ready_at = Some(at(9_000));
     }),
+    ("a pending instance is suspended from outside", |world| {
+        let dump = world.instance("later");
+        let fate = Fate::Dropped(DropReason::Obeyed);
+        append(dump, Batch::join(&[], vec![(id("suspend"), fate)], Vec::new()).unwrap());
+        (dump.record.status, dump.record.hold) = (Status::Suspended, Hold::Unborn);
+        dump.ready_at = None;
+        confirm(world, "later");
+    }),
     ("a pending instance is ended from outside", |world| {
         let dump = world.instance("later");
+        let start = dump.inbox.remove(0);
         let end = event::execution_completed(2_000, -1, OrchestrationStatus::Terminated, None, None);
-        let events = [event::execution_terminated(2_000, None, false), end].map(|event| Encoded::new(&event));
-        append(dump, Batch::join(&events, Vec::new(), Vec::new()).unwrap());
+        let terminated = event::execution_terminated(2_000, None, false);
+        let events = [event::orchestrator_started(2_000), start.event.event().unwrap(), terminated, end];
+        let fates = vec![(start.id, Fate::Event(1)), (id("terminate"), Fate::Event(2))];
+        append(dump, Batch::join(&events.each_ref().map(Encoded::new), fates, Vec::new()).unwrap());
+        dump.ready_at = None;
         dump.record.status = Status::Terminated;
         dump.record.hold = Hold::Ended;
         dump.record.times.completed = Some(at(2_000));

@@ -15,8 +15,8 @@ use dauer_core::ledger::Ledger;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{Message, Over, Queues, Tags};
 use dauer_core::send::{self, Caller, StartRequest};
-use dauer_core::turn::{self, Answer, Input};
-use dauer_core::{HostId, HubName, InstanceId, SessionId, Timestamp};
+use dauer_core::turn::{self, Answer, Found, Input};
+use dauer_core::{ExecutionId, HostId, HubName, InstanceId, SessionId, Timestamp};
 use dauer_memory::{Clock, Defect, ManualClock, MemoryHub, MemoryStore};
 use dauer_proto::{
     CompleteOrchestrationAction, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, action,
@@ -83,10 +83,12 @@ impl Driver {
 
     fn start(&mut self, instance: &str, scheduled: Option<Timestamp>) {
         let request = StartRequest { scheduled, ..StartRequest::new(name(instance), "Order") };
-        let start = send::start(request, self.caller(), Over::Refuse).unwrap();
+        let caller = self.caller();
+        let execution = ExecutionId(caller.request);
+        let start = send::start(request, execution, caller, Over::Refuse).unwrap();
         let id = start.id;
-        block_on(self.hub.create(vec![Create { start, reuse: Reuse::default() }])).pop().unwrap().unwrap();
-        self.told(instance, Action::Started { execution: dauer_core::identity::execution_of(id), start: id });
+        block_on(self.hub.create(vec![Create::new(start, Reuse::default())])).pop().unwrap().unwrap();
+        self.told(instance, Action::Started { execution, start: id });
     }
 
     fn send(&mut self, message: Message) {
@@ -163,6 +165,24 @@ impl Driver {
         if let Ok(committed) = committed {
             self.commits.commits.push(Commit::of(&finished.checkpoint, committed.revision));
         }
+    }
+
+    /// Carries a message out as a client does that finds no host.
+    fn amend(&mut self, message: Message) -> Result<(), Report> {
+        let id = message.to.clone();
+        let (fence, record) = block_on(self.hub.get(vec![id.clone()])).unwrap().pop().unwrap().unwrap();
+        let mut ledger = Ledger::new(id.clone(), record.execution);
+        let read = self.hub.read_history(&id, Some(record.execution), 0, usize::MAX);
+        for stored in &block_on(read).unwrap().batches {
+            ledger.absorb(stored).unwrap();
+        }
+        let start = block_on(self.hub.read_start(&id)).unwrap();
+        let found = Found { fence, record, ledger, start, now: self.clock.now() };
+        let checkpoint = turn::amend(found, &message).unwrap().unwrap().checkpoint;
+        let committed = block_on(self.hub.amend(checkpoint.clone())).unwrap();
+        self.commits.commits.push(Commit::of(&checkpoint, committed.revision));
+        self.clock.advance(Duration::from_millis(1));
+        self.check()
     }
 
     /// Runs every task that is ready.
@@ -288,5 +308,37 @@ fn a_defective_store_is_found_out() {
         let words = format!("{defect:?}");
         let Err(report) = live(Some(defect)) else { panic!("{words} was not found") };
         assert!(!report.finding(invariant).violations().is_empty(), "{words}:\n{report}");
+    }
+}
+
+/// Runs that clients suspend, resume, replace and end from outside, before they begin and afterwards.
+#[test]
+fn amended_runs_are_clean_after_every_step() {
+    let clean = |result: Result<(), Report>| result.unwrap_or_else(|report| panic!("{report}"));
+    let mut driver = Driver::new(None);
+    for id in ["unborn", "replaced", "ended"] {
+        driver.start(id, None);
+        let suspend = send::suspend(name(id), None, driver.caller()).unwrap();
+        clean(driver.amend(suspend));
+    }
+    let resume = send::resume(name("unborn"), None, driver.caller()).unwrap();
+    clean(driver.amend(resume));
+    let request = StartRequest::new(name("replaced"), "Other");
+    let execution = ExecutionId(99);
+    let start = send::start(request, execution, driver.caller(), Over::Terminate).unwrap();
+    driver.told("replaced", Action::Started { execution, start: start.id });
+    clean(driver.amend(start));
+    let terminate = send::terminate(name("ended"), None, true, driver.caller()).unwrap();
+    let message = terminate.id;
+    clean(driver.amend(terminate));
+    driver.told("ended", Action::Terminated { message });
+    driver.purge("ended");
+    clean(driver.check());
+    clean(driver.turns());
+    for id in ["unborn", "replaced"] {
+        let suspend = send::suspend(name(id), None, driver.caller()).unwrap();
+        clean(driver.amend(suspend));
+        let terminate = send::terminate(name(id), None, true, driver.caller()).unwrap();
+        clean(driver.amend(terminate));
     }
 }

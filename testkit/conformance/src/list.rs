@@ -31,6 +31,7 @@ macro_rules! each_rule {
                 r02d_an_amendment_raises_the_epoch
                 r02e_a_stale_completion_refuses_the_checkpoint
                 r02f_a_refused_checkpoint_leaves_nothing
+                r02g_an_amendment_consumes_the_start
             }
             3 outcome {
                 r03a_the_same_commit_again_is_committed
@@ -45,6 +46,7 @@ macro_rules! each_rule {
                 r04d_a_pending_turn_carries_its_start_first
                 r04e_an_ended_instance_takes_a_start
                 r04f_what_follows_a_start_waits_with_it
+                r04g_a_suspended_unborn_run_keeps_its_start_back
             }
             5 delivery {
                 r05a_a_start_creates_an_absent_instance
@@ -74,6 +76,7 @@ macro_rules! each_rule {
                 r08f_the_proof_of_death_ends_a_session
                 r08g_what_was_given_back_is_claimed_anew
                 r08h_an_expired_session_renews_before_it_claims
+                r08i_a_session_that_attaches_again_is_renewed
             }
             9 attempts {
                 r09a_a_takeover_counts_as_an_attempt
@@ -88,6 +91,7 @@ macro_rules! each_rule {
                 r10b_only_the_holder_completes_a_task
                 r10c_a_consumed_message_is_remembered
                 r10d_a_start_that_gave_way_is_remembered
+                r10e_an_amended_message_is_remembered
             }
             11 batches {
                 r11a_each_item_of_a_batch_is_judged_alone
@@ -103,6 +107,8 @@ macro_rules! each_rule {
                 r12g_the_next_due_time_is_never_too_late
                 r12h_what_becomes_ready_goes_to_one_claim
                 r12i_a_claim_that_waits_leaves_what_is_kept
+                r12j_a_dropped_claim_comes_back_by_its_start
+                r12k_an_ended_instance_has_the_tags_of_its_start
             }
             13 reads {
                 r13a_get_sees_every_acknowledged_write
@@ -124,6 +130,7 @@ macro_rules! each_rule {
                 r16b_bytes_are_kept_as_they_came
                 r16c_values_come_back_whole
                 r16d_a_loaded_outbox_is_delivered
+                r16e_a_dump_holds_the_values_of_the_hub
             }
             17 isolation {
                 r17a_hubs_know_nothing_of_each_other
@@ -132,6 +139,8 @@ macro_rules! each_rule {
                 r18a_the_same_start_again_is_a_repeat
                 r18b_a_start_replaces_an_ended_instance
                 r18c_a_start_respects_what_is_there
+                r18d_a_repeat_names_the_run_that_is_there
+                r18e_an_equal_start_is_a_repeat_only_as_a_retry
             }
             19 end_of_run {
                 r19a_termination_withdraws_the_tasks
@@ -146,9 +155,16 @@ macro_rules! each_rule {
                 r21a_a_purge_removes_the_ended_for_good
                 r21b_a_waiting_start_prevents_the_purge
                 r21c_a_purge_keeps_to_its_budget
+                r21d_a_new_instance_begins_above_the_removed
+                r21e_the_start_of_a_removed_instance_is_known
             }
             22 scale {
                 r22a_scale_counts_what_is_ready
+            }
+            23 inspect {
+                r23a_an_inspection_names_the_holder
+                r23b_an_inspection_lists_what_waits
+                r23c_an_inspection_lists_the_open_tasks
             }
         }
     };

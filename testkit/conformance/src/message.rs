@@ -72,6 +72,17 @@ impl World<'_> {
         message
     }
 
+    /// A client's start without a request id: all of one instance are equal, and each has a draw of its own.
+    #[must_use]
+    pub fn alike_start(&self, to: &str, draw: u64) -> Message {
+        let id = identity::alike(&instance(to), b"Orders", draw);
+        let mut start = self.start_in(to, "Orders", |record| record.start = id);
+        if let Class::Start(start) = &mut start.class {
+            start.record.execution = ExecutionId(u128::from(draw) << 64);
+        }
+        Message { id, origin: Origin::Client { request: None }, ..start }
+    }
+
     /// A rewind, which carries all that is needed to create the instance: the record of its start, under whose id the
     /// instance answers.
     #[must_use]

@@ -1,6 +1,6 @@
 //! A whole dump of a hub, to look at what is stored and to see that nothing changed.
 
-use dauer_store::{DropReason, DumpItem, InstanceDump, MessageId, TaskDump};
+use dauer_store::{DropReason, DumpItem, HubDump, InstanceDump, MessageId, TaskDump};
 
 /// Everything a hub holds, but for the time of day and the sessions' expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ fn key(item: &DumpItem) -> (u8, String, Option<MessageId>) {
         DumpItem::Session(session) => (3, session.host.to_string(), None),
         DumpItem::Now(_) => (4, String::new(), None),
         DumpItem::Damaged(instance, _) => (5, instance.to_string(), None),
+        DumpItem::Hub(_) => (6, String::new(), None),
+        DumpItem::RemovedStart(id, _) => (7, String::new(), Some(*id)),
     }
 }
 
@@ -56,6 +58,22 @@ impl Snapshot {
             DumpItem::Task(task) => Some(&**task),
             _ => None,
         })
+    }
+
+    /// The hub's own values.
+    #[must_use]
+    pub fn hub(&self) -> HubDump {
+        let values = self.items.iter().find_map(|item| match item {
+            DumpItem::Hub(hub) => Some(*hub),
+            _ => None,
+        });
+        values.unwrap_or_default()
+    }
+
+    /// How many ids of removed starts are remembered.
+    #[must_use]
+    pub fn removed_starts(&self) -> usize {
+        self.items.iter().filter(|item| matches!(item, DumpItem::RemovedStart(..))).count()
     }
 
     /// How many messages were dropped for that reason.

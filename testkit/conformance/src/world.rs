@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::future::{Either, select};
 
 use dauer_store::{
-    ClaimedTurn, Create, Created, Delivered, DumpItem, Fence, Host, HostId, HubName, InstanceId, Message,
-    Page, Query, Record, Refused, Reuse, SessionId, Status, Timestamp,
+    ClaimedTurn, Create, Created, Delivered, DumpItem, Fence, Host, HostId, HubName, Inspection, InstanceId,
+    Message, Page, Query, Record, Refused, Reuse, SessionId, Status, Timestamp,
 };
 
 use crate::fixture::{Call, Fault, FaultPlan, Fixture, Hub};
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
 
     /// Creates an instance by that start.
     pub async fn create(&self, start: Message, reuse: Reuse) -> Result<Created, Refused> {
-        self.single(self.manage().create(vec![Create { start, reuse }]).await, "create")
+        self.single(self.manage().create(vec![Create::new(start, reuse)]).await, "create")
     }
 
     /// Starts an instance that was not there, and gives its start.
@@ -194,6 +194,22 @@ impl<'a> World<'a> {
     /// The record of an instance that is there, and its fence.
     pub async fn found(&self, id: &str) -> (Fence, Record) {
         self.get(id).await.unwrap_or_else(|| panic!("{}: {id} should exist", self.rule))
+    }
+
+    /// An instance that no session has claimed, as a turn with these messages: what an amendment from outside is made of.
+    pub async fn unclaimed(&self, id: &str, messages: Vec<Message>) -> ClaimedTurn {
+        let stored = self.snapshot().await;
+        let found = stored.instance(id).unwrap_or_else(|| panic!("{}: '{id}' is there", self.rule));
+        let record = found.record.clone();
+        let (execution, revision) = (record.execution, record.revision);
+        let fence = Fence { instance: instance(id), execution, revision, epoch: found.epoch };
+        ClaimedTurn { fence, record, messages, more: false, history: None, now: self.began }
+    }
+
+    /// What an inspection tells of an instance.
+    pub async fn inspect(&self, id: &str) -> Option<Inspection> {
+        let found = self.ok(self.manage().inspect(vec![instance(id)]).await, "inspect");
+        self.single(found, "inspect")
     }
 
     /// One page of a query. A store that says it lags is asked again after that long: then the answer must be true.
@@ -247,6 +263,16 @@ impl<'a> World<'a> {
     /// Starts an instance and ends it in its first turn.
     pub async fn ended(&self, id: &str) -> ClaimedTurn {
         self.start(id).await;
+        self.run(|turn| Step::of(turn).ended(Status::Completed)).await
+    }
+}
+
+impl World<'_> {
+    /// Replaces an ended instance by another start, and ends that in its first turn.
+    pub async fn ended_again(&self, id: &str) -> ClaimedTurn {
+        let created = self.create(self.start_message(id), Reuse::default()).await;
+        let created = self.ok(created, "create");
+        self.check(matches!(created, Created::New(_)), "an ended instance is replaced");
         self.run(|turn| Step::of(turn).ended(Status::Completed)).await
     }
 }

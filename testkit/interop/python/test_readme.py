@@ -45,8 +45,10 @@ class Spoken:
 
 
 def serve(folder: Path) -> Spoken:
-    # What the README has cargo build is what is tested here.
-    command = block("sh", 0).replace("cargo run --release --", os.environ["DAUER"]).split()
+    # What the README has cargo install is what is tested here.
+    install, run = block("sh", 0).splitlines()
+    assert install == "cargo install --locked --path cli"
+    command = [os.environ["DAUER"] if word == "dauer" else word for word in run.split()]
     assert command == [os.environ["DAUER"], "dev", "--demo"]
     server = Spoken(command, folder)
     server.until("grpc http://127.0.0.1:4001")

@@ -1,5 +1,6 @@
 //! The README, followed to the letter: its blocks are what is run here, in the order in which they stand. Those of the server
-//! and Python are run by `testkit/interop/python/test_readme.py`, which has the package that they install.
+//! and Python are run by `testkit/interop/python/test_readme.py`, which has the package that they install; those of the command by
+//! `cli/tests/printed`, which has the command.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // Also in what the tests share.
@@ -7,7 +8,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use dauer_outside::{Block, Outside, blocks};
@@ -104,29 +104,4 @@ fn without_its_feature_nothing_of_sqlite_is_built() {
     assert!(without.1 == 0 && without.0 > 20, "{without:?}");
     let check = project.command("cargo").args(["check", "--quiet"]).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
-}
-
-/// The command that belongs to this build.
-fn command() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let command = test.ancestors().nth(2).unwrap().join("dauer");
-    assert!(command.exists(), "{} is not built: run `cargo build -p dauer-cli` first", command.display());
-    command
-}
-
-#[test]
-fn the_commands_of_the_readme_do_what_it_says() {
-    let block = &of(&blocks(&readme()), "sh")[4];
-    let outside = Outside::new().unwrap();
-    let project = outside.project("commands").unwrap();
-    project.write("empty", "").unwrap();
-    let path = std::env::var("PATH").unwrap();
-    let folder = command().parent().map(Path::to_owned).unwrap();
-    let mut bash = project.command("bash");
-    bash.env("PATH", format!("{}:{path}", folder.display()));
-    let said = shell(bash, block);
-    for expected in ["order-1", "completed", "ExecutionCompleted", "clean: "] {
-        assert!(said.contains(expected), "{expected} is not in:\n{said}");
-    }
-    assert!(project.folder().join("dauer.db").exists());
 }

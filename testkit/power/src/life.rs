@@ -1,13 +1,15 @@
 //! One life of a store: a host and clients on it, until all instances of that life have ended.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dauer::{HostId, HostOptions, InstanceId, LocalExecutor};
-use dauer_core::send::{self, Caller};
+use dauer_core::send::{self, Caller, StartRequest};
+use dauer_core::{ExecutionId, identity};
 use dauer_hub::{Client, ClientError, Host};
 use dauer_store::{
-    Class, Create, Delivered, DropReason, Env, Manage, Message, Over, Purge, Refused, Reuse, Timestamp,
+    Class, Create, Delivered, DropReason, Env, Manage, Message, Over, Purge, Refused, Reuse, Steady,
+    Timestamp,
 };
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
@@ -31,6 +33,7 @@ const ACTIVITIES_MAX: usize = 3;
 /// Time, chance and tasks of one host.
 struct Surroundings {
     runtime: Handle,
+    began: Instant,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -39,9 +42,13 @@ impl Env for Surroundings {
         now()
     }
 
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+    fn steady(&self) -> Steady {
+        Steady(i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep_until(&self, at: Steady) -> BoxFuture<'static, ()> {
         let _entered = self.runtime.enter();
-        tokio::time::sleep(at.since(now())).boxed()
+        tokio::time::sleep(at.since(self.steady())).boxed()
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {
@@ -56,7 +63,8 @@ impl Env for Surroundings {
 
 /// Works on these cases until they have ended; tells of everything.
 pub(crate) async fn work(hub: Arc<dyn Manage>, cases: &[Case], tell: &Tell) -> Result<(), Error> {
-    let env = Arc::new(Surroundings { runtime: Handle::current(), tasks: Mutex::default() });
+    let env =
+        Arc::new(Surroundings { runtime: Handle::current(), began: Instant::now(), tasks: Mutex::default() });
     let options = HostOptions {
         activities_max: ACTIVITIES_MAX,
         poll_max: Duration::from_millis(200),
@@ -85,7 +93,7 @@ async fn drive(client: &Client, case: &Case, tell: &Tell) -> Result<(), Error> {
     let request = case.request()?;
     let id = request.instance.clone();
     let complaint = |what: String| Told::Complaint(format!("{id}: {what}"));
-    let start = send::start(request, caller(0), Over::Refuse)?;
+    let start = send::start(request.clone(), run_of(&request), caller(0), Over::Refuse)?;
     if let Some(what) = create(client, start).await {
         tell(complaint(what));
         return Ok(());
@@ -115,7 +123,7 @@ fn passes(refused: &Refused, began: Timestamp) -> bool {
 async fn create(client: &Client, start: Message) -> Option<String> {
     let began = now();
     loop {
-        let create = Create { start: start.clone(), reuse: Reuse { replaceable: Vec::new() } };
+        let create = Create::new(start.clone(), Reuse { replaceable: Vec::new() });
         match client.hub().create(vec![create]).await.pop() {
             Some(Ok(_)) => return None,
             Some(Err(refused)) if passes(&refused, began) => tokio::time::sleep(AGAIN).await,
@@ -140,7 +148,8 @@ async fn deliver(client: &Client, message: Message) -> Option<String> {
 
 /// Purges a case that has ended, until it is gone.
 pub(crate) async fn purge(hub: &Arc<dyn Manage>, case: &Case, tell: &Tell) -> Result<(), Error> {
-    let start = send::start(case.request()?, caller(0), Over::Refuse)?;
+    let request = case.request()?;
+    let start = send::start(request.clone(), run_of(&request), caller(0), Over::Refuse)?;
     let Class::Start(begun) = &start.class else { return Ok(()) };
     let (instance, execution) = (case.id.to_owned(), begun.record.execution.0);
     tell(Told::Purging { instance: instance.clone(), execution });
@@ -154,6 +163,11 @@ pub(crate) async fn purge(hub: &Arc<dyn Manage>, case: &Case, tell: &Tell) -> Re
     };
     tell(end);
     Ok(())
+}
+
+/// The run of a case, the same in every life: a case is started once and never again after its purge.
+fn run_of(request: &StartRequest) -> ExecutionId {
+    identity::execution_of(identity::requested(&request.instance, 0))
 }
 
 /// The same request has the same number in every life, so that it can be sent again.

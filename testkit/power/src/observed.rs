@@ -7,9 +7,9 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Class, Committed, Completion, Create, Created, Delivered, Dump,
-    DumpItem, Effort, ExecutionId, Fence, Host, IdPage, InstanceId, List, Lost, Manage, Message, Page, Purge,
-    Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits, TaskLease, Want,
-    Work,
+    DumpItem, Effort, ExecutionId, Fence, Host, IdPage, Inspection, InstanceId, List, Lost, Manage, Message,
+    Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits,
+    TaskLease, Want, Work,
 };
 
 use crate::told::{Tell, Told, number};
@@ -95,6 +95,10 @@ impl Manage for Observed {
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
         refused(&self.tell, "get", self.inner.get(ids).await)
+    }
+
+    async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
+        refused(&self.tell, "inspect", self.inner.inspect(ids).await)
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

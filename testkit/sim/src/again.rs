@@ -107,9 +107,11 @@ impl Clients {
     /// pending. True when nobody says.
     async fn start_waits(&self, id: &InstanceId) -> bool {
         let request = StartRequest::new(id.clone(), PROGRAM.name());
-        let Ok(start) = send::start(request, self.caller(), Over::Refuse) else { return true };
+        let Ok(start) = send::start(request, self.draw_execution(), self.caller(), Over::Refuse) else {
+            return true;
+        };
         let reuse = Reuse { replaceable: Vec::new() };
-        match self.hub.create(vec![Create { start, reuse }]).await.pop() {
+        match self.hub.create(vec![Create::new(start, reuse)]).await.pop() {
             Some(Err(Refused::Exists(status))) => status == Status::Pending,
             Some(Ok(created)) => {
                 self.complain(format!(

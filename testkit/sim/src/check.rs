@@ -118,7 +118,10 @@ impl Check<'_> {
                 Ok(events) => {
                     let events = events.concat();
                     self.count(&events);
+                    // Ended from outside, perhaps before it began: no code had a part in that.
+                    let outside = |end: End| end.id == event::NO_ACTION;
                     match events.iter().find_map(started_as) {
+                        _ if events.iter().rev().find_map(completed).is_some_and(outside) => None,
                         Some(REUSING) => foreign::check_replay(&events).err(),
                         _ => Live::start(self.registry, &events, &[]).err().map(|error| error.to_string()),
                     }
@@ -163,7 +166,10 @@ impl Check<'_> {
             let key = (dump.id.clone(), dump.record.execution, task, 0);
             let executed = effects.contains_key(&key) || rewound && before(task);
             if !executed {
-                return Err(format!("task {task} is answered and was never executed"));
+                let execution = dump.record.execution;
+                return Err(format!(
+                    "task {task} of execution {execution} is answered and was never executed"
+                ));
             }
         }
         Ok(())

@@ -9,8 +9,8 @@ use dauer_audit::{Action, ClientJournal, Operation, Outcome};
 use dauer_core::send::{self, Caller, StartRequest};
 use dauer_hub::{Client, ClientError};
 use dauer_store::{
-    Class, Create, Created, Delivered, DropReason, Env, InstanceId, Manage, Message, Over, Purge, Record,
-    Refused, Reuse, Status,
+    Class, Create, Created, Delivered, DropReason, Env, ExecutionId, InstanceId, Manage, Message, Over,
+    Purge, Record, Refused, Reuse, Status,
 };
 use futures::future::{BoxFuture, FutureExt, join_all};
 
@@ -52,7 +52,7 @@ impl Clients {
     }
 
     pub(crate) async fn sleep(&self, duration: Duration) {
-        self.env.sleep_until(self.env.now().after(duration)).await;
+        self.env.sleep(duration).await;
     }
 
     /// Waits a little before the same is asked again.
@@ -79,6 +79,11 @@ impl Clients {
     pub(crate) fn caller(&self) -> Caller {
         let request = u128::from(self.env.random()) << 64 | u128::from(self.env.random());
         Caller { request, repeatable: true, now: self.env.now() }
+    }
+
+    /// The run that a start begins.
+    pub(crate) fn draw_execution(&self) -> ExecutionId {
+        ExecutionId(u128::from(self.env.random()) << 64 | u128::from(self.env.random()))
     }
 
     /// All that clients do with one case.
@@ -143,7 +148,8 @@ impl Clients {
     }
 
     async fn create(&self, case: &Case) -> Option<Message> {
-        let start = match send::start(self.request(case), self.caller(), Over::Refuse) {
+        let start = match send::start(self.request(case), self.draw_execution(), self.caller(), Over::Refuse)
+        {
             Ok(start) => start,
             Err(error) => {
                 self.complain(format!("{}: no start: {error}", case.id));
@@ -162,7 +168,7 @@ impl Clients {
     /// Sends a start until it is known what became of it: whether this start is the one.
     async fn create_until_known(&self, case: &Case, start: &Message) -> bool {
         loop {
-            let create = Create { start: start.clone(), reuse: keep_all() };
+            let create = Create::new(start.clone(), keep_all());
             match self.hub.create(vec![create]).await.pop() {
                 Some(Ok(Created::New(_) | Created::Repeat(_))) => return true,
                 Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => self.rest().await,

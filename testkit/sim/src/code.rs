@@ -17,6 +17,7 @@ use dauer_proto::{
 use dauer_store::{Env, Filter, Queues, TaskLease, TroubleKind, VersionRule};
 
 use crate::env::SimEnv;
+use crate::errand::{TICKET, Tickets};
 use crate::faults::Plan;
 use crate::foreign::{self, REUSING, UNSTEADY};
 use crate::interpret::{Effects, note_effect};
@@ -42,6 +43,7 @@ pub(crate) struct Code {
     pub(crate) plan: Arc<Plan>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) effects: Effects,
+    pub(crate) tickets: Arc<Tickets>,
     pub(crate) pause_max: Duration,
     pub(crate) actions: Actions,
     pub(crate) fuses: bool,
@@ -51,7 +53,7 @@ impl Code {
     async fn sleep(&self, longest: Duration) {
         let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX - 1);
         let pause = Duration::from_millis(self.env.random() % (millis + 1));
-        self.env.sleep_until(self.env.now().after(pause)).await;
+        self.env.sleep(pause).await;
     }
 
     /// Most activities are over at once, some take a moment, and a few longer than a lease.
@@ -155,13 +157,19 @@ impl Executor for Code {
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
+        let began = self.journal.moment();
         self.work().await;
         let hangs = self.plan.happens(Kind::ActivityHangs);
         while hangs && !self.plan.is_healed() {
-            self.env.sleep_until(self.env.now().after(HANG_LOOK)).await;
+            self.env.sleep(HANG_LOOK).await;
         }
         let result = match &*work.lease.task.queue.name {
             UNSTEADY => ActivityDone::from(self.unsteady(&work.lease)).into(),
+            TICKET => {
+                let task = &work.lease.task;
+                note_effect(&self.effects, (task.instance.clone(), task.execution, task.event_id, 0));
+                ActivityDone::from(self.tickets.draw(task, began)).into()
+            }
             _ => self.local.activity(work).await,
         };
         self.work().await;
@@ -177,7 +185,9 @@ pub(crate) fn with_foreign(mut queues: Queues) -> Queues {
         names.insert(POISON.into(), VersionRule::Any);
     }
     if let Filter::Names(names) = &mut queues.activities {
-        Arc::make_mut(names).insert(UNSTEADY.into(), VersionRule::Any);
+        let names = Arc::make_mut(names);
+        names.insert(UNSTEADY.into(), VersionRule::Any);
+        names.insert(TICKET.into(), VersionRule::Any);
     }
     queues
 }

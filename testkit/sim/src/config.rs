@@ -28,6 +28,8 @@ pub struct Config {
     pub without_steps: BTreeSet<(usize, usize)>,
     /// Hosts that are missing.
     pub without_hosts: usize,
+    /// The hub whose instances come and go is missing.
+    pub without_churn: bool,
     /// Neither the operator nor its poison are there.
     pub without_operator: bool,
     /// What is wrong in the code.
@@ -80,6 +82,9 @@ impl fmt::Display for Config {
         list(f, "without-steps", steps.collect())?;
         if self.without_hosts > 0 {
             write!(f, " --without-hosts {}", self.without_hosts)?;
+        }
+        if self.without_churn {
+            f.write_str(" --without-churn")?;
         }
         if self.without_operator {
             f.write_str(" --without-operator")?;

@@ -14,10 +14,11 @@ use dauer_hub::{
     ActivityDone, ActivityEnd, ActivityWork, Capacity, Executor, Past, TurnDone, TurnWork, Unfinished,
 };
 use dauer_proto::{
-    ActivityRequest, ActivityResponse, OrchestratorRequest, OrchestratorResponse, WorkItem, WorkItemRequest,
+    ActivityRequest, ActivityResponse, EventType, OrchestratorRequest, OrchestratorResponse, WorkItem,
+    WorkItemRequest,
 };
 use dauer_remote::{Options, Worker, Workers};
-use dauer_store::{Env, InstanceId, Queues, Record, TroubleKind};
+use dauer_store::{Encoded, Env, InstanceId, Queues, Record, TroubleKind};
 use futures::StreamExt;
 use futures::future::FutureExt;
 use futures::stream::BoxStream;
@@ -25,6 +26,7 @@ use futures::stream::BoxStream;
 use crate::code::Code;
 use crate::env::SimEnv;
 use crate::faults::Plan;
+use crate::foreign::REUSING;
 use crate::kinds::Kind;
 use crate::program::POISON;
 use crate::random::Random;
@@ -35,6 +37,9 @@ use crate::wire::Network;
 /// found before there were such seeds is still found where it was.
 const REMAINDER: u64 = 4;
 const ONE_IN: u64 = 5;
+
+/// The tag of a work item that names its task. Workers without tokens get other numbers than the tasks have.
+const TASK: &str = "task";
 
 /// How many workers a host has.
 const WORKERS: u64 = 2;
@@ -56,9 +61,11 @@ pub(crate) struct Elsewhere {
     code: Arc<Code>,
     env: Arc<SimEnv>,
     plan: Arc<Plan>,
-    /// What no work item carries, and the code of the host wants to know.
-    records: Mutex<BTreeMap<InstanceId, Record>>,
-    tasks: Mutex<BTreeMap<(InstanceId, i32), ActivityWork>>,
+    /// What no work item carries, and the code of the host wants to know. An id is used again, so that records have the
+    /// execution beside it.
+    records: Mutex<BTreeMap<(InstanceId, String), Record>>,
+    /// By the tag [`TASK`] of the work item.
+    tasks: Mutex<BTreeMap<String, ActivityWork>>,
     /// Whether workers send tokens back. Some SDKs do not, and are known by what they answer: then an answer that comes
     /// twice, or when another worker has been asked, is an answer to whatever is asked next, so that such workers have to
     /// be reliable.
@@ -105,15 +112,16 @@ impl Elsewhere {
     async fn sleep(&self, longest: Duration) {
         let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX - 1);
         let pause = Duration::from_millis(self.env.random() % (millis + 1));
-        self.env.sleep_until(self.env.now().after(pause)).await;
+        self.env.sleep(pause).await;
     }
 
     /// One worker: takes what its stream brings, and comes again when it has lost it.
     async fn work(self: Arc<Self>, [turns_max, activities_max]: [usize; 2]) {
         loop {
             let queues = self.code.queues();
-            let mut stream =
-                self.workers.connect(Worker { queues, turns_max, activities_max, ..Worker::default() });
+            let worker =
+                Worker { queues, turns_max, activities_max, names_tokens: self.tokens, ..Worker::default() };
+            let mut stream = self.workers.connect(worker);
             while let Some(item) = stream.next().await {
                 self.env.spawn(Arc::clone(&self).answer(item).boxed());
                 // What it has in its hands is answered all the same.
@@ -139,9 +147,11 @@ impl Elsewhere {
     }
 
     async fn answer_turn(&self, token: String, request: OrchestratorRequest) {
-        let OrchestratorRequest { instance_id, past_events, new_events, .. } = request;
+        let OrchestratorRequest { instance_id, execution_id, past_events, new_events, .. } = request;
         let Ok(instance) = InstanceId::new(instance_id.as_str()) else { return };
-        let Some(record) = unpoisoned(&self.records).get(&instance).cloned() else { return };
+        let run = (instance.clone(), execution_id.unwrap_or_default());
+        let Some(record) = unpoisoned(&self.records).get(&run).cloned() else { return };
+        let reuses = &*record.queue.name == REUSING;
         let (past, new) = (Past::History(past_events), Arc::new(new_events));
         // What cannot run is given back, as the SDKs do with versions that they do not know.
         let done = match self.code.turn(TurnWork { instance, record, past, new }).await {
@@ -155,7 +165,8 @@ impl Elsewhere {
             instance_id,
             actions: done.answer.actions,
             custom_status: done.answer.custom_status,
-            completion_token: if self.tokens { token } else { String::new() },
+            // The program that uses event ids again is of an SDK that names tokens.
+            completion_token: if self.tokens || reuses { token } else { String::new() },
             ..OrchestratorResponse::default()
         };
         if self.comes_back().await {
@@ -169,8 +180,8 @@ impl Elsewhere {
 
     async fn answer_activity(&self, token: String, request: ActivityRequest) {
         let instance_id = request.orchestration_instance.map(|of| of.instance_id).unwrap_or_default();
-        let Ok(instance) = InstanceId::new(instance_id.as_str()) else { return };
-        let Some(work) = unpoisoned(&self.tasks).get(&(instance, request.task_id)).cloned() else { return };
+        let task = request.tags.get(TASK).cloned().unwrap_or_default();
+        let Some(work) = unpoisoned(&self.tasks).get(&task).cloned() else { return };
         let (result, failure_details) = match self.code.activity(work).await.done {
             ActivityDone::Completed(result) => (result, None),
             ActivityDone::Failed(details) => (None, Some(details)),
@@ -181,7 +192,7 @@ impl Elsewhere {
             task_id: request.task_id,
             result,
             failure_details,
-            completion_token: token,
+            completion_token: if self.tokens { token } else { String::new() },
         };
         if self.comes_back().await {
             self.workers.complete_activity(response.clone()).await;
@@ -233,13 +244,25 @@ impl Executor for Elsewhere {
     }
 
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
-        unpoisoned(&self.records).insert(work.instance.clone(), work.record.clone());
+        let run = (work.instance.clone(), work.record.execution.to_string());
+        unpoisoned(&self.records).insert(run, work.record.clone());
         self.workers.turn(work).await
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
-        let task = &work.lease.task;
-        unpoisoned(&self.tasks).insert((task.instance.clone(), task.event_id), work.clone());
-        self.workers.activity(work).await
+        let id = work.lease.task.id.to_string();
+        unpoisoned(&self.tasks).insert(id.clone(), work.clone());
+        self.workers.activity(tagged(work, id)).await
     }
+}
+
+/// The same work, with the task's id in the event that the work item is made from.
+fn tagged(mut work: ActivityWork, id: String) -> ActivityWork {
+    if let Ok(mut event) = work.lease.task.event.event()
+        && let Some(EventType::TaskScheduled(scheduled)) = &mut event.event_type
+    {
+        scheduled.tags.insert(TASK.into(), id);
+        work.lease.task.event = Encoded::new(&event);
+    }
+    work
 }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use dauer_store::{Env, Timestamp};
+use dauer_store::{Env, Steady, Timestamp};
 use futures::future::BoxFuture;
 
 use crate::executor::{Executor, Owner};
@@ -28,8 +28,8 @@ impl SimEnv {
         Self { executor, owner, skew_ms: AtomicI64::new(0), random: Mutex::new(random), single_threaded }
     }
 
-    /// From now on its clock is so much ahead of the true one, or behind when that is negative. Sleeps that have
-    /// begun go by a clock that does not jump, as they do on a real machine.
+    /// Sets the wall clock `skew_ms` ahead of the true time, or behind it when that is negative. The monotonic clock goes
+    /// on as it did, as on a real machine.
     pub fn set_skew_ms(&self, skew_ms: i64) {
         self.skew_ms.store(skew_ms, Ordering::Relaxed);
     }
@@ -44,8 +44,12 @@ impl Env for SimEnv {
         Timestamp(self.executor.now().0.saturating_add(self.skew_ms()))
     }
 
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        self.executor.sleep_until(Timestamp(at.0.saturating_sub(self.skew_ms())))
+    fn steady(&self) -> Steady {
+        Steady(self.executor.now().0)
+    }
+
+    fn sleep_until(&self, at: Steady) -> BoxFuture<'static, ()> {
+        self.executor.sleep_until(Timestamp(at.0))
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {

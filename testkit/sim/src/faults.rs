@@ -17,6 +17,13 @@ use crate::kinds::{Kind, Target};
 use crate::random::Random;
 use crate::unpoisoned;
 
+/// The longest delay of a call in any seed.
+pub(crate) const DELAY_LONGEST: Duration = Duration::from_secs(40);
+
+/// The longest delays of calls that a seed may have.
+const DELAYS_MAX: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_secs(1), Duration::from_secs(10), DELAY_LONGEST];
+
 /// How long a call takes at most while the store is slow.
 const SLOW_MAX: Duration = Duration::from_secs(3);
 
@@ -56,7 +63,7 @@ impl Swarm {
         Self {
             rates,
             deed_pause: Duration::from_millis(random.pick(&[100, 500, 3_000, 10_000])),
-            delay_max: Duration::from_millis(random.pick(&[50, 1_000, 10_000, 40_000])),
+            delay_max: random.pick(&DELAYS_MAX),
             chaos: Duration::from_secs(random.between(5, 60)),
             give_way: random.pick(&[0, 2_000, 10_000]),
             linger: random.pick(&[500, 1_500, 4_000]),

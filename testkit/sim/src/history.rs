@@ -1,11 +1,11 @@
 //! I12: what clients saw of each instance fits one order of all that happened to it, and every call has its place in that
 //! order between its beginning and its answer.
 //!
-//! Commits are known to the simulator with the moment they happened, so they are points; the calls of clients are
-//! intervals. The search is small: a call that only reads is placed as soon as it fits, because it changes nothing for
-//! others; and there are hardly ever two calls at once that change something.
+//! The journal sees every change in the poll that makes it: commits, instances that come to be, removals, starts that wait.
+//! They are points. The answers that clients got are intervals, and change nothing. An answer is placed as soon as it fits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,47 +19,56 @@ use crate::unpoisoned;
 /// An instance as clients can see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct View {
-    start: Option<MessageId>,
+    start: MessageId,
     execution: ExecutionId,
     revision: Revision,
     status: Status,
-    /// A start or rewind that came while it was there, and may wait for its turn: an ended one that has one is as good as
-    /// begun for other starts, and for messages that come behind it.
-    opening: Option<MessageId>,
 }
 
 /// What happened to an instance, or was seen of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
+    /// The instance came to be, at whatever revision the store gives it, or a start has replaced an ended run: a point.
+    Founded(View),
+    /// The instance was removed: a point.
+    Removed,
     /// A commit: a point.
     Committed(View),
-    /// A start or rewind that a commit sent: a point. It waits for its turn when the instance is there already, unless it
-    /// is a repeat.
-    Begun(MessageId, ExecutionId),
-    /// A commit has consumed such a one: a point.
+    /// A start or rewind waits for its turn at an instance that was there before: a point.
+    Begun(MessageId),
+    /// A commit has consumed a start or rewind: a point.
     Taken(MessageId),
     /// A start, and what its caller was told.
     Created(MessageId, Created),
     /// A start that was refused.
     Existed(Status),
-    /// A start of which nobody knows.
-    CreatedPerhaps(MessageId, ExecutionId),
     /// A look.
     Saw(Option<View>),
     /// A message, and whether its target was there and lived.
     Sent(Delivered),
-    /// A purge that removed it, or did not.
-    Purged(bool),
-    /// A purge of which nobody knows.
-    PurgedPerhaps,
+    /// A purge that did not remove it.
+    Kept,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Event {
     began: u64,
-    /// `u64::MAX` when nobody knows whether and when it happened: then it need not have.
     ended: u64,
     what: What,
+}
+
+/// One instance at one moment.
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// `None` while it is absent.
+    view: Option<View>,
+    /// Starts and rewinds that came while it was there, and wait for their turn. An ended instance that has one is as good
+    /// as begun for other starts, and for messages that come behind it.
+    openings: Vec<MessageId>,
+    /// Every start that it ever had: the same again is a repeat.
+    known: BTreeSet<MessageId>,
+    /// The starts that it had since it was last absent. None of them begins another run.
+    remembered: BTreeSet<MessageId>,
 }
 
 /// The history of all instances, as it is written.
@@ -67,23 +76,34 @@ struct Event {
 pub(crate) struct ClientHistory {
     clock: AtomicU64,
     events: Mutex<BTreeMap<InstanceId, Vec<Event>>>,
-    /// The starts and rewinds that commits have sent, and none has consumed.
+    /// The starts and rewinds that were sent, and no commit has consumed.
     openings: Mutex<BTreeSet<MessageId>>,
 }
 
 impl View {
     /// What a record shows.
     pub(crate) fn of(record: &Record) -> Self {
-        let Record { execution, revision, status, .. } = record;
-        Self { start: None, execution: *execution, revision: *revision, status: *status, opening: None }
+        let Record { start, execution, revision, status, .. } = record;
+        Self { start: *start, execution: *execution, revision: *revision, status: *status }
+    }
+}
+
+impl State {
+    fn know(&mut self, start: MessageId) {
+        self.known.insert(start);
+        self.remembered.insert(start);
     }
 
     fn opens_again(&self) -> bool {
-        self.status.is_ended() && self.opening.is_some()
+        self.is_ended() && !self.openings.is_empty()
     }
 
-    fn same(&self, other: &Self) -> bool {
-        (self.execution, self.revision, self.status) == (other.execution, other.revision, other.status)
+    fn is_ended(&self) -> bool {
+        self.view.is_some_and(|view| view.status.is_ended())
+    }
+
+    fn lives(&self) -> bool {
+        self.view.is_some_and(|view| !view.status.is_ended()) || self.opens_again()
     }
 }
 
@@ -107,10 +127,9 @@ impl ClientHistory {
         self.push(instance, Event { began: now, ended: now, what });
     }
 
-    /// A commit has sent a start or rewind.
-    pub(crate) fn begun(&self, instance: &InstanceId, id: MessageId, execution: ExecutionId) {
+    /// A start or rewind is on its way.
+    pub(crate) fn opens(&self, id: MessageId) {
         unpoisoned(&self.openings).insert(id);
-        self.point(instance, What::Begun(id, execution));
     }
 
     /// A commit has consumed a message.
@@ -122,24 +141,20 @@ impl ClientHistory {
 
     /// A call that began then is answered now.
     pub(crate) fn answered(&self, instance: &InstanceId, began: u64, what: What) {
-        let now = self.moment();
-        let unknown = matches!(what, What::CreatedPerhaps(..) | What::PurgedPerhaps);
-        self.push(instance, Event { began, ended: if unknown { u64::MAX } else { now }, what });
+        let ended = self.moment();
+        self.push(instance, Event { began, ended, what });
     }
 
-    /// The answer to a start.
+    /// The answer to a start. One of unknown outcome proves nothing: if it had an effect, the journal has seen it.
     pub(crate) fn created(
         &self,
-        (instance, start, execution): (&InstanceId, MessageId, ExecutionId),
+        (instance, start): (&InstanceId, MessageId),
         began: u64,
         answer: &Result<Created, Refused>,
     ) {
         match answer {
             Ok(created) => self.answered(instance, began, What::Created(start, *created)),
             Err(Refused::Exists(status)) => self.answered(instance, began, What::Existed(*status)),
-            Err(Refused::Unknown(_)) => {
-                self.answered(instance, began, What::CreatedPerhaps(start, execution))
-            }
             Err(_) => {}
         }
     }
@@ -163,178 +178,120 @@ impl ClientHistory {
     }
 }
 
-/// The search for an order.
+/// The search for an order: the points in theirs, and each answer at the first state of its interval that it fits.
 struct Search {
     events: Vec<Event>,
-    /// The furthest that was come, for the report.
-    furthest: (usize, String),
 }
 
 impl Search {
     fn new(events: &[Event]) -> Self {
         let mut events = events.to_vec();
         events.sort_by_key(|event| (event.began, event.ended));
-        Self { events, furthest: (0, String::new()) }
+        Self { events }
     }
 
-    fn run(mut self) -> Result<(), String> {
-        let placed = Placed::none_of(&self.events);
-        if self.place(placed, None) { Ok(()) } else { Err(self.furthest.1) }
-    }
-
-    /// Whether the rest can be placed after this state.
-    fn place(&mut self, mut placed: Placed, mut state: Option<View>) -> bool {
-        loop {
-            let open = placed.open(&self.events);
-            let Some(next) = open.iter().copied().find(|at| self.reads(*at, state)) else {
-                if placed.owed == 0 {
-                    return true;
+    fn run(self) -> Result<(), String> {
+        let mut state = State::default();
+        // Answers that have begun and have no place yet.
+        let mut open: Vec<Event> = Vec::new();
+        for event in &self.events {
+            // An interval that ended before this event begins must have fitted by now.
+            Self::place(&mut open, &state, event.began)?;
+            if event.began == event.ended {
+                if !state.change(&event.what) {
+                    return Err(format!("it is {state}, and {:?} does not follow", event.what));
                 }
-                let changes: Vec<(usize, Option<View>)> = open
-                    .iter()
-                    .filter_map(|at| Some((*at, change(&self.events[*at].what, state)?)))
-                    .collect();
-                let (Some((last, _)), count) = (changes.last(), changes.len()) else {
-                    self.remember(&placed, &open, state);
-                    return false;
-                };
-                let last = *last;
-                for (at, after) in changes.into_iter().take(count - 1) {
-                    let mut branch = placed.clone();
-                    branch.add(at, &self.events);
-                    if self.place(branch, after) {
-                        return true;
-                    }
-                }
-                let Some(after) = change(&self.events[last].what, state) else { return false };
-                placed.add(last, &self.events);
-                state = after;
-                continue;
-            };
-            placed.add(next, &self.events);
-        }
-    }
-
-    fn reads(&self, at: usize, state: Option<View>) -> bool {
-        reads(&self.events[at].what, state)
-    }
-
-    fn remember(&mut self, placed: &Placed, open: &[usize], state: Option<View>) {
-        let done = placed.is.iter().filter(|done| **done).count();
-        if done >= self.furthest.0 {
-            let waiting: Vec<&What> = open.iter().map(|at| &self.events[*at].what).collect();
-            self.furthest =
-                (done, format!("after {done} events it is {state:?}, and nothing of {waiting:?} fits"));
-        }
-    }
-}
-
-/// Which events have their place. Those before `from` are looked at no more, so that a long history is passed through once.
-#[derive(Clone)]
-struct Placed {
-    is: Vec<bool>,
-    /// Everything before has its place, or need not have happened.
-    from: usize,
-    /// What is before `from` and has no place.
-    perhaps: Vec<usize>,
-    /// How many have none and must have one.
-    owed: usize,
-}
-
-impl Placed {
-    fn none_of(events: &[Event]) -> Self {
-        let owed = events.iter().filter(|event| event.ended != u64::MAX).count();
-        let mut placed = Self { is: vec![false; events.len()], from: 0, perhaps: Vec::new(), owed };
-        placed.go_on(events);
-        placed
-    }
-
-    fn add(&mut self, at: usize, events: &[Event]) {
-        self.is[at] = true;
-        self.owed -= usize::from(events[at].ended != u64::MAX);
-        self.perhaps.retain(|perhaps| *perhaps != at);
-        self.go_on(events);
-    }
-
-    fn go_on(&mut self, events: &[Event]) {
-        while let Some(event) = events.get(self.from)
-            && (self.is[self.from] || event.ended == u64::MAX)
-        {
-            if !self.is[self.from] {
-                self.perhaps.push(self.from);
+            } else {
+                open.push(*event);
             }
-            self.from += 1;
         }
+        Self::place(&mut open, &state, u64::MAX)
     }
 
-    /// What may come next: nothing else that is left was answered before it began. What need not have happened never ends,
-    /// and began before all that follows: it always may.
-    fn open(&self, events: &[Event]) -> Vec<usize> {
-        let mut open = self.perhaps.clone();
-        let mut first_end = u64::MAX;
-        for (at, event) in events.iter().enumerate().skip(self.from).filter(|(at, _)| !self.is[*at]) {
-            if event.began > first_end {
-                break;
+    /// Places what fits the state; fails when something that ended before `now` has no place.
+    fn place(open: &mut Vec<Event>, state: &State, now: u64) -> Result<(), String> {
+        open.retain(|event| !state.reads(&event.what));
+        match open.iter().find(|event| event.ended < now) {
+            Some(event) => Err(format!("it is {state}, and nothing that a client saw fits {:?}", event.what)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.view {
+            Some(view) => write!(f, "{view:?}, {} starts wait", self.openings.len()),
+            None => f.write_str("absent"),
+        }
+    }
+}
+
+impl State {
+    /// Whether an answer fits the state, which it leaves as it is.
+    fn reads(&self, what: &What) -> bool {
+        match (what, self.view) {
+            (What::Saw(None) | What::Kept, None) => true,
+            (What::Sent(Delivered::Dropped(DropReason::Absent)), view) => view.is_none(),
+            (What::Saw(Some(seen)), Some(at)) => {
+                (at.execution, at.revision, at.status) == (seen.execution, seen.revision, seen.status)
             }
-            first_end = first_end.min(event.ended);
-            open.push(at);
+            (What::Created(start, Created::New(execution)), Some(at)) => {
+                (at.start, at.execution) == (*start, *execution)
+            }
+            (What::Created(start, Created::Replacing(_)), Some(at)) => {
+                at.start == *start || self.openings.contains(start)
+            }
+            // The run of a repeat is that of the start that is there or waits; there is none when the start is gone.
+            (What::Created(start, Created::Repeat(Some(execution))), Some(at)) => {
+                (at.start, at.execution) == (*start, *execution) || self.openings.contains(start)
+            }
+            (What::Created(start, Created::Repeat(None)), _) => self.known.contains(start),
+            (What::Existed(Status::Pending), Some(_)) if self.opens_again() => true,
+            (What::Existed(status), Some(at)) => at.status == *status,
+            (What::Sent(Delivered::Applied), Some(_)) => self.lives(),
+            (What::Sent(Delivered::Dropped(DropReason::Ended)), Some(_)) => self.is_ended(),
+            // A repeat, or a message for another run, is dropped whatever the state is.
+            (What::Sent(Delivered::Dropped(_)), Some(_)) => true,
+            (What::Kept, Some(_)) => self.lives(),
+            _ => false,
         }
-        open.retain(|at| events[*at].began <= first_end);
-        open
     }
-}
 
-/// Whether that fits the state and leaves it as it is.
-fn reads(what: &What, state: Option<View>) -> bool {
-    match (what, state) {
-        (What::Saw(None), None) | (What::Purged(false), None) => true,
-        (What::Sent(Delivered::Dropped(DropReason::Absent)), None) => true,
-        (What::Begun(id, _), Some(at)) => at.start == Some(*id) || at.opening.is_some(),
-        (What::Taken(id), at) => at.is_none_or(|at| at.opening != Some(*id)),
-        (What::Saw(Some(seen)), Some(at)) => at.same(seen),
-        (What::Created(start, Created::Repeat(_)), Some(at)) => at.start == Some(*start),
-        (What::Existed(Status::Pending), Some(at)) if at.opens_again() => true,
-        (What::Existed(status), Some(at)) => at.status == *status,
-        (What::Sent(Delivered::Applied), Some(at)) => !at.status.is_ended() || at.opens_again(),
-        (What::Sent(Delivered::Dropped(DropReason::Ended)), Some(at)) => at.status.is_ended(),
-        (What::Sent(Delivered::Dropped(DropReason::Absent)), Some(_)) => false,
-        // A repeat, or a message for another run, is dropped whatever the state is.
-        (What::Sent(Delivered::Dropped(_)), Some(_)) => true,
-        (What::Purged(false), Some(at)) => !at.status.is_ended() || at.opens_again(),
-        _ => false,
-    }
-}
-
-/// The state afterwards, if that fits the state and changes it.
-fn change(what: &What, state: Option<View>) -> Option<Option<View>> {
-    let pending = |start: MessageId, execution: ExecutionId| {
-        let (revision, status) = (Revision::default(), Status::Pending);
-        Some(View { start: Some(start), execution, revision, status, opening: None })
-    };
-    match (what, state) {
-        (What::Committed(after), Some(before)) if after.revision == before.revision.next() => {
-            Some(Some(View { start: before.start, opening: before.opening, ..*after }))
+    /// Lets a point happen; false when it does not fit the state.
+    fn change(&mut self, what: &What) -> bool {
+        match (what, self.view) {
+            (What::Founded(new), None) => {
+                self.know(new.start);
+                self.view = Some(*new);
+            }
+            // Another start begins an ended one again; its revision goes on.
+            (What::Founded(new), Some(at))
+                if at.status.is_ended()
+                    && self.openings.is_empty()
+                    && !self.remembered.contains(&new.start)
+                    && new.revision == at.revision.next() =>
+            {
+                self.know(new.start);
+                self.view = Some(*new);
+            }
+            (What::Removed, Some(at)) if at.status.is_ended() && self.openings.is_empty() => {
+                self.view = None;
+                self.remembered.clear();
+            }
+            (What::Committed(after), Some(before)) if after.revision == before.revision.next() => {
+                // An amendment brings the start of the run that it begins.
+                self.know(after.start);
+                self.view = Some(*after);
+            }
+            (What::Begun(id), Some(_)) => {
+                self.know(*id);
+                self.openings.push(*id);
+            }
+            (What::Taken(id), _) => self.openings.retain(|opening| opening != id),
+            _ => return false,
         }
-        (What::Begun(id, _), Some(at)) => Some(Some(View { opening: Some(*id), ..at })),
-        (What::Taken(_), Some(at)) => Some(Some(View { opening: None, ..at })),
-        (What::Begun(start, execution), None) => Some(pending(*start, *execution)),
-        // A request that was delivered twice is answered as the second time was: its own repeat.
-        (What::Created(start, Created::New(execution) | Created::Repeat(execution)), None) => {
-            Some(pending(*start, *execution))
-        }
-        (What::CreatedPerhaps(start, execution), None) => Some(pending(*start, *execution)),
-        // Another start begins an ended one anew; its revision goes on.
-        (
-            What::Created(start, Created::New(execution) | Created::Repeat(execution))
-            | What::CreatedPerhaps(start, execution),
-            Some(at),
-        ) if at.status.is_ended() && at.start != Some(*start) => {
-            let begun = pending(*start, *execution);
-            Some(begun.map(|view| View { revision: at.revision.next(), ..view }))
-        }
-        // The second time of a purge that was delivered twice found nothing.
-        (What::Purged(_) | What::PurgedPerhaps, Some(at)) if at.status.is_ended() => Some(None),
-        _ => None,
+        true
     }
 }
 

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dauer::LocalExecutor;
-use dauer_hub::{Executor as _, Host, HostOptions, TroublePolicy};
+use dauer_hub::{Executor as _, Host, HostOptions, Inspection, Inspector, TroublePolicy};
 use dauer_replay::Registry;
 use dauer_store::{Env, HostId, Manage, SessionId};
 use futures::channel::oneshot;
-use futures::future::FutureExt;
+use futures::future::{Either, FutureExt, select};
 
 use crate::code::{Actions, Code, with_foreign};
 use crate::elsewhere::{Elsewhere, is_elsewhere};
 use crate::env::SimEnv;
+use crate::errand::Tickets;
 use crate::executor::Owner;
 use crate::interpret::Effects;
 use crate::random::Random;
@@ -26,6 +27,9 @@ pub const HOSTS: usize = 3;
 /// The longest a dead host is missed during the chaos.
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
 
+/// How long a host may take to say what it holds: longer than any turn that it runs in its loop.
+const INSPECT_MAX: Duration = Duration::from_secs(10);
+
 /// A host that lives.
 struct Living {
     owner: Owner,
@@ -33,6 +37,7 @@ struct Living {
     env: Arc<SimEnv>,
     modern: bool,
     stop: Option<oneshot::Sender<()>>,
+    inspector: Inspector,
 }
 
 /// The code of all hosts: before an upgrade, and after it.
@@ -49,6 +54,7 @@ pub(crate) struct Hosts {
     options: HostOptions,
     registries: Registries,
     effects: Effects,
+    tickets: Arc<Tickets>,
     replay_always: bool,
     /// Whether results go into the turns they are for.
     fuses: bool,
@@ -87,7 +93,7 @@ impl Hosts {
         network: Arc<Network>,
         seed: u64,
         options: HostOptions,
-        (registries, effects): (Registries, Effects),
+        (registries, effects, tickets): (Registries, Effects, Arc<Tickets>),
         upgrades: bool,
     ) -> Self {
         Self {
@@ -96,6 +102,7 @@ impl Hosts {
             options,
             registries,
             effects,
+            tickets,
             modern: Mutex::new([!upgrades; HOSTS]),
             replay_always: Random::stream(seed, 6).chance(2_500),
             fuses: Random::stream(seed, 7).chance(7_500),
@@ -108,9 +115,15 @@ impl Hosts {
         }
     }
 
+    /// The same hosts, with numbers from there on.
+    pub(crate) fn numbered_from(self, first: u32) -> Self {
+        Self { next_owner: AtomicU32::new(first), ..self }
+    }
+
     /// Keeps one place occupied until the run closes.
     pub(crate) async fn supervise(self: Arc<Self>, place: usize) {
-        let mut random = Random::stream(self.seed, 100 + place as u64);
+        let first = u64::from(self.next_owner.load(Ordering::Relaxed));
+        let mut random = Random::stream(self.seed, 99 + first + place as u64);
         while !self.closing.load(Ordering::Relaxed) {
             let (owner, gone) = self.start(place, &mut random);
             let crashed = gone.await.is_err();
@@ -155,6 +168,7 @@ impl Hosts {
             plan: Arc::clone(&self.network.plan),
             journal: Arc::clone(&self.network.journal),
             effects: Arc::clone(&self.effects),
+            tickets: Arc::clone(&self.tickets),
             pause_max: self.options.lease * 3,
             actions: Arc::clone(&self.actions),
             fuses: self.fuses,
@@ -166,6 +180,7 @@ impl Hosts {
         };
         let host = Host::new(wire, Arc::clone(&env) as Arc<dyn Env>, executor_of_code, id.clone());
         let host = host.options(self.options.clone());
+        let inspector = host.inspector();
         let (stop, stopped) = oneshot::channel::<()>();
         let (leave, gone) = oneshot::channel();
         let hosts = Arc::clone(self);
@@ -177,7 +192,8 @@ impl Hosts {
             let _ = leave.send(());
         };
         executor.spawn(owner, life.boxed());
-        unpoisoned(&self.places)[place] = Some(Living { owner, id, env, modern, stop: Some(stop) });
+        unpoisoned(&self.places)[place] =
+            Some(Living { owner, id, env, modern, stop: Some(stop), inspector });
         (owner, gone)
     }
 
@@ -192,6 +208,28 @@ impl Hosts {
 
     pub(crate) fn owner(&self, place: usize) -> Option<Owner> {
         unpoisoned(&self.places)[place].as_ref().map(|living| living.owner)
+    }
+
+    /// The lease of their sessions.
+    pub(crate) fn lease(&self) -> Duration {
+        self.options.lease
+    }
+
+    /// What the host of a session holds, by its own account; `None` when it is gone, or does not answer in time.
+    pub(crate) async fn inspect(&self, session: SessionId) -> Option<Inspection> {
+        let opened = unpoisoned(&self.network.opened).iter().find(|(_, of)| *of == session).copied();
+        let (owner, _) = opened?;
+        let inspector = unpoisoned(&self.places)
+            .iter()
+            .flatten()
+            .find(|living| living.owner == owner)
+            .map(|living| living.inspector.clone())?;
+        let executor = &self.network.executor;
+        let in_time = executor.sleep_until(executor.now().after(INSPECT_MAX));
+        match select(inspector.inspect().boxed(), in_time).await {
+            Either::Left((inspection, _)) => inspection.filter(|inspection| inspection.session == session),
+            Either::Right(_) => None,
+        }
     }
 
     pub(crate) fn id(&self, place: usize) -> Option<HostId> {

@@ -13,6 +13,7 @@ use dauer_store::{ExecutionId, InstanceId};
 use futures::future::{Either, join_all, select};
 use serde::{Deserialize, Serialize};
 
+use crate::errand;
 use crate::foreign::{self, Calls, REUSING};
 use crate::program::{ATTEMPT_PAUSE, ATTEMPTS_MAX, EVENT_NAMES, Flaky, Program, Rival, Step};
 use crate::program::{child_id, event_value, parent_of};
@@ -95,6 +96,7 @@ pub(crate) fn note_effect(effects: &Effects, effect: Effect) {
 /// The code of every host; without the new version when it is old.
 pub(crate) fn registry(effects: &Effects, modern: bool) -> Result<Registry, RegisterError> {
     let mut registry = Registry::new();
+    errand::register(&mut registry)?;
     registry.orchestration(PROGRAM, run)?;
     let noted = |effects: &Effects| {
         let effects = Arc::clone(effects);

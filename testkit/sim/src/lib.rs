@@ -10,7 +10,8 @@
 //!    SDK would, `model` knows what may come out;
 //! 4. `hosts`, `code`, `clients`, `cases`, `operator`: those who take part; `journal`: every commit, whoever heard of
 //!    it; `history`: every call of a client and its answer;
-//! 5. [`run()`]: all of it, until everything has finished; `check`: outcomes, auditor, replay; `history`:
+//! 5. `churn`: a second hub whose instances come and go, `rivals`: its clients, `errand`: what they start;
+//! 6. [`run()`]: all of it, until everything has finished; `check`: outcomes, auditor, replay; `history`:
 //!    linearizability; `liveness`: L1 to L4; [`coverage`]: whether everything was tested at all.
 //!
 //! ```
@@ -23,12 +24,14 @@ pub mod batch;
 mod cases;
 mod chaos;
 mod check;
+mod churn;
 mod clients;
 mod code;
 mod config;
 pub mod coverage;
 mod elsewhere;
 mod env;
+mod errand;
 pub mod executor;
 pub mod faults;
 mod foreign;
@@ -41,11 +44,13 @@ mod journal;
 pub mod kinds;
 mod line;
 mod liveness;
+mod lookout;
 mod model;
 mod operator;
 mod outcome;
 pub mod program;
 pub mod random;
+mod rivals;
 mod run;
 mod shrink;
 pub mod table;
@@ -58,7 +63,7 @@ pub use config::Config;
 pub use env::SimEnv;
 pub use hosts::HOSTS;
 pub use interpret::Seen;
-pub use outcome::{Outcome, Statistics};
+pub use outcome::{Churned, Outcome, Statistics};
 pub use run::run;
 pub use shrink::{Shrunk, shrink};
 pub use trace::Trace;

@@ -76,9 +76,12 @@ impl Line {
         for message in sent {
             let Some(delay) = network.plan.message_again() else { continue };
             let (executor, hub, copy) = (network.executor.clone(), Arc::clone(&network.hub), message.clone());
+            let way = Arc::clone(network);
             let later = async move {
                 executor.sleep_until(executor.now().after(delay)).await;
-                drop(hub.send(vec![copy]).await);
+                if way.arrives(Call::Send) {
+                    drop(way.journal.watch_openings([&copy], hub.send(vec![copy.clone()])).await);
+                }
             };
             network.executor.spawn(Owner::OUTSIDE, later.boxed());
         }

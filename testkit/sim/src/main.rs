@@ -94,6 +94,9 @@ struct LeftOut {
     /// So many hosts.
     #[arg(long, default_value_t = 0)]
     without_hosts: usize,
+    /// The hub whose instances come and go.
+    #[arg(long)]
+    without_churn: bool,
     /// The operator, and the instance that nobody can run.
     #[arg(long)]
     without_operator: bool,
@@ -128,6 +131,7 @@ impl LeftOut {
             without_cases: self.without_cases.iter().copied().collect(),
             without_steps: self.without_steps.iter().map(step).collect::<Result<_, _>>()?,
             without_hosts: self.without_hosts,
+            without_churn: self.without_churn,
             without_operator: self.without_operator,
             #[cfg(feature = "planted")]
             planted: self.planted.as_deref().map(planted::by_name).transpose()?,
@@ -251,7 +255,13 @@ fn judge_coverage(batch: &Batch) -> bool {
         ("turns of poison", statistics.poisoned),
         ("timers", statistics.timers),
     ];
-    missing.extend(counted.into_iter().filter(|(_, count)| *count == 0).map(|(what, _)| what.to_owned()));
+    missing.extend(
+        counted
+            .into_iter()
+            .chain(statistics.churned.figures())
+            .filter(|(_, count)| *count == 0)
+            .map(|(what, _)| what.to_owned()),
+    );
     for cell in &missing {
         say(&format!("never happened: {cell}"));
     }

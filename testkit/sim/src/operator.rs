@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use dauer_core::ledger::Ledger;
 use dauer_core::send::{self, StartRequest};
-use dauer_core::turn::{self, Order};
+use dauer_core::turn::{self, Found};
 use dauer_store::{
-    Batch, Checkpoint, Create, Env, ExecutionId, InstanceId, List, Manage, Over, Purge, Query, Refused,
-    Reuse, Revision, Status,
+    Batch, Checkpoint, Class, Create, Env, ExecutionId, InstanceId, List, Manage, Over, Purge, Query,
+    Refused, Reuse, Revision, Status,
 };
 
 use crate::clients::Clients;
@@ -123,10 +123,20 @@ impl Operator {
         let Some((mut fence, record)) = found.into_iter().next().flatten() else { return };
         fence.revision = Revision(fence.revision.0 + NEVER_REACHED);
         let (ledger, now) = (Ledger::new(id.clone(), record.execution), self.clients.env.now());
-        // One that has ended cannot be terminated, not even on paper.
-        let Ok(finished) = turn::force_terminate(fence, record, ledger, now, &Order::default()) else {
+        let request = StartRequest::new(id.clone(), "too-late");
+        let Ok(mut start) =
+            send::start(request, self.clients.draw_execution(), self.clients.caller(), Over::Refuse)
+        else {
             return;
         };
+        if let Class::Start(begun) = &mut start.class {
+            begun.record.execution = record.execution;
+        }
+        let caller = self.clients.caller();
+        let Ok(message) = send::terminate(id.clone(), None, false, caller) else { return };
+        // One that has ended cannot be terminated, not even on paper.
+        let found = Found { fence, record, ledger, start: Some(start), now };
+        let Ok(Some(finished)) = turn::amend(found, &message) else { return };
         if let Ok(committed) = self.hub().amend(finished.checkpoint).await {
             let revision = committed.revision.0;
             self.clients.complain(format!("I2 {id}: an amendment of nothing was committed as {revision}"));
@@ -147,9 +157,13 @@ impl Operator {
     pub(crate) async fn poison(&self, mut random: Random) {
         let Ok(id) = InstanceId::new(POISON) else { return };
         let request = StartRequest::new(id.clone(), POISON);
-        let Ok(start) = send::start(request, self.clients.caller(), Over::Refuse) else { return };
+        let Ok(start) =
+            send::start(request, self.clients.draw_execution(), self.clients.caller(), Over::Refuse)
+        else {
+            return;
+        };
         loop {
-            let create = Create { start: start.clone(), reuse: Reuse { replaceable: Vec::new() } };
+            let create = Create::new(start.clone(), Reuse { replaceable: Vec::new() });
             match self.hub().create(vec![create]).await.pop() {
                 Some(Ok(_)) => break,
                 Some(Err(Refused::Unknown(_) | Refused::NotExecuted(_))) => self.clients.rest().await,
@@ -182,10 +196,15 @@ impl Operator {
         if ledger.events() != record.history_len {
             return false;
         }
-        let order = Order { reason: Some("\"by force\"".into()), recurse: true };
-        let now = self.clients.env.now();
-        match turn::force_terminate(fence, record, ledger, now, &order) {
-            Ok(finished) => self.amend(finished.checkpoint).await,
+        let Ok(start) = self.hub().read_start(id).await else { return false };
+        let (reason, caller) = (Some("\"by force\"".into()), self.clients.caller());
+        let Ok(message) = send::terminate(id.clone(), reason, true, caller) else { return false };
+        let Ok(seen) = self.hub().inspect(vec![id.clone()]).await else { return false };
+        let Some(now) = seen.into_iter().next().flatten().map(|seen| seen.now) else { return false };
+        let found = Found { fence, record, ledger, start, now };
+        match turn::amend(found, &message) {
+            Ok(Some(finished)) => self.amend(finished.checkpoint).await,
+            Ok(None) => self.clients.complain(format!("{id} could not be ended: nothing would change")),
             Err(stalled) => self.clients.complain(format!("{id} could not be ended: {stalled}")),
         }
         false

@@ -75,8 +75,63 @@ pub struct Statistics {
     pub certain: u64,
     /// Virtual time.
     pub duration: Duration,
+    /// What happened to instances that come and go.
+    pub churned: Churned,
     /// What happened how often.
     pub coverage: Coverage,
+}
+
+/// How often clients did what to instances that come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Churned {
+    /// Starts that no client had asked for before.
+    pub starts: u64,
+    /// Starts that some client had asked for before.
+    pub equal_starts: u64,
+    /// Starts that were answered as repeats.
+    pub repeats: u64,
+    /// Starts that replaced a living run.
+    pub replacements: u64,
+    /// Failed runs that were rewound.
+    pub rewinds: u64,
+    /// Ended runs that were restarted.
+    pub restarts: u64,
+    /// Runs that were suspended, and resumed.
+    pub suspends: u64,
+    /// Instances that a purge or retention has removed.
+    pub removed: u64,
+    /// Hubs that were deleted.
+    pub hubs_deleted: u64,
+}
+
+impl Churned {
+    /// Each figure with its name.
+    #[must_use]
+    pub fn figures(&self) -> [(&'static str, u64); 9] {
+        [
+            ("starts", self.starts),
+            ("equal starts", self.equal_starts),
+            ("repeats", self.repeats),
+            ("replacements of living runs", self.replacements),
+            ("rewinds", self.rewinds),
+            ("restarts", self.restarts),
+            ("suspends", self.suspends),
+            ("instances removed", self.removed),
+            ("hubs deleted", self.hubs_deleted),
+        ]
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.starts += other.starts;
+        self.equal_starts += other.equal_starts;
+        self.repeats += other.repeats;
+        self.replacements += other.replacements;
+        self.rewinds += other.rewinds;
+        self.restarts += other.restarts;
+        self.suspends += other.suspends;
+        self.removed += other.removed;
+        self.hubs_deleted += other.hubs_deleted;
+    }
 }
 
 impl Statistics {
@@ -108,6 +163,7 @@ impl Statistics {
         self.timers += other.timers;
         self.certain += other.certain;
         self.duration += other.duration;
+        self.churned.add(&other.churned);
         self.coverage.add(&other.coverage);
     }
 }

@@ -13,6 +13,7 @@ use futures::future::{join, join_all, select};
 use crate::cases::Case;
 use crate::chaos::{Chaos, STORE_SKEW_MAX};
 use crate::check::Check;
+use crate::churn::{self, Churn};
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::env::SimEnv;
@@ -24,6 +25,7 @@ use crate::interpret::{self, Effects};
 use crate::journal::Journal;
 use crate::kinds::Kind;
 use crate::liveness::{self, RECOVERY_MAX};
+use crate::lookout::Lookout;
 use crate::model;
 use crate::operator::Operator;
 use crate::outcome::{Outcome, Statistics};
@@ -59,6 +61,7 @@ struct World {
     journal: Arc<Journal>,
     hosts: Arc<Hosts>,
     clients: Arc<Clients>,
+    churn: Option<Arc<Churn>>,
     cases: Vec<Case>,
     /// Whether the operator looks around, and whether there is something to end by force.
     operator: (bool, bool),
@@ -75,7 +78,7 @@ struct World {
 pub fn run(seed: u64, config: &Config) -> Outcome {
     #[cfg(feature = "planted")]
     let _planted = dauer_core::planted::plant(config.planted);
-    let world = World::new(seed, config);
+    let world = World::new(seed, config).with_churn(config);
     world.describe();
     world.spawn_all();
     let mut violations = Vec::new();
@@ -103,11 +106,18 @@ fn cases(seed: u64, config: &Config) -> Vec<Case> {
     left.map(|(number, case)| case.without(&steps(number))).collect()
 }
 
-fn network(store: &MemoryStore, plan: &Arc<Plan>, executor: &Executor, config: &Config) -> Arc<Network> {
-    let hub = store.hub(HubName::default());
+/// The way to one hub, with whether hosts forget the revision of their fence, and whether the journal keeps ended runs.
+pub(crate) fn network(
+    (store, name): (&MemoryStore, HubName),
+    plan: &Arc<Plan>,
+    executor: &Executor,
+    (without_revision, with_ends): (bool, bool),
+) -> Arc<Network> {
+    let hub = store.hub(name);
     let history = Arc::<ClientHistory>::default();
     let (of_journal, of_hub) = (Arc::clone(&history), Arc::clone(&hub));
-    let journal = Arc::new(Journal::new(of_hub, Arc::clone(plan), executor.clone(), of_journal));
+    let journal = Journal::new(of_hub, Arc::clone(plan), executor.clone(), of_journal);
+    let journal = Arc::new(if with_ends { journal.with_ends() } else { journal });
     Arc::new(Network {
         hub,
         executor: executor.clone(),
@@ -117,7 +127,8 @@ fn network(store: &MemoryStore, plan: &Arc<Plan>, executor: &Executor, config: &
         told: Default::default(),
         stalled: Default::default(),
         opened: Default::default(),
-        without_revision: config.without_revision(),
+        without_revision,
+        deleted: Default::default(),
     })
 }
 
@@ -143,7 +154,8 @@ impl World {
         }
         store.set_env(Arc::clone(&env) as Arc<dyn Env>);
         store.set_faults(Arc::clone(&plan) as Arc<dyn dauer_memory::FaultPlan>);
-        let network = network(&store, &plan, &executor, config);
+        let without_revision = config.without_revision();
+        let network = network((&store, HubName::default()), &plan, &executor, (without_revision, false));
         let journal = Arc::clone(&network.journal);
         let effects = Effects::default();
         let (Ok(old), Ok(modern)) =
@@ -152,7 +164,7 @@ impl World {
             unreachable!("the names are valid and differ")
         };
         let registries = Registries { old, modern };
-        let code = (registries.clone(), Arc::clone(&effects));
+        let code = (registries.clone(), Arc::clone(&effects), Arc::default());
         let upgrades = swarm.has(Kind::Upgrade);
         let hosts = Arc::new(Hosts::new(Arc::clone(&network), seed, options, code, upgrades));
         let clients = Arc::new(Clients {
@@ -166,8 +178,8 @@ impl World {
             violations: Default::default(),
             seed,
         });
-        let operator = (!config.without_operator, !config.without_operator && poisoned);
-        let (finished, host_count) = (Arc::default(), config.hosts());
+        let (operator, host_count) =
+            ((!config.without_operator, !config.without_operator && poisoned), config.hosts());
         Self {
             seed,
             executor,
@@ -177,15 +189,35 @@ impl World {
             journal,
             hosts,
             clients,
+            churn: None,
             cases,
             operator,
             effects,
             registries,
-            finished,
+            finished: Arc::default(),
             swarm,
             lease,
             host_count,
         }
+    }
+
+    /// With the hub whose instances come and go, where the seed has it.
+    fn with_churn(self, config: &Config) -> Self {
+        let churn = (churn::is_churning(self.seed) && !config.without_churn).then(|| {
+            Arc::new(Churn {
+                seed: self.seed,
+                executor: self.executor.clone(),
+                store: self.store.clone(),
+                plan: Arc::clone(&self.plan),
+                swarm: self.swarm.clone(),
+                registries: self.registries.clone(),
+                effects: Arc::clone(&self.effects),
+                without_revision: config.without_revision(),
+                seasons: Default::default(),
+                deleted: AtomicU64::new(0),
+            })
+        });
+        Self { churn, ..self }
     }
 
     /// Says first what may come out: what comes after cannot change it.
@@ -230,13 +262,19 @@ impl World {
         let (executor, plan, hosts) =
             (self.executor.clone(), Arc::clone(&self.plan), Arc::clone(&self.hosts));
         let (network, finished) = (Arc::clone(&self.network), Arc::clone(&self.finished));
+        let churn = self.churn.clone();
         let course = async move {
             let ended = async {
                 if poisoned {
                     operator.poison(poison).await;
                 }
             };
-            let work = join(serving, ended);
+            let churning = async {
+                if let Some(churn) = churn {
+                    churn.run().await;
+                }
+            };
+            let work = join(join(serving, ended), churning);
             if looks {
                 select(work.boxed(), operator.look_around(around).boxed()).await;
             } else {
@@ -244,10 +282,13 @@ impl World {
             }
             plan.heal();
             hosts.resume_all();
+            let mut lookout = Lookout::new(&network, &hosts);
             loop {
-                let snapshot = plan.silently(|| collect(&*network.hub).now_or_never());
-                if matches!(&snapshot, Some(Ok(snapshot)) if liveness::is_drained(snapshot)) {
-                    break;
+                if let Some(Ok(snapshot)) = plan.silently(|| collect(&*network.hub).now_or_never()) {
+                    if liveness::is_drained(&snapshot) {
+                        break;
+                    }
+                    lookout.look(snapshot).await;
                 }
                 executor.sleep_until(executor.now().after(Duration::from_secs(1))).await;
             }
@@ -264,12 +305,18 @@ impl World {
             (case.program.longest() + ACTION_MAX * actions) * runs
         };
         let programs: Duration = self.cases.iter().map(needs).max().unwrap_or_default();
+        let churn = self.churn.as_ref().map_or(Duration::ZERO, |churn| churn::SEASON_MAX * churn.lives());
+        let programs = programs.max(churn);
         let deadline = BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX + programs + RECOVERY_MAX);
         let in_time = self.until(deadline, violations, || self.finished.load(Ordering::Relaxed));
         // Also the way out is real: hosts drain and detach.
         self.hosts.close();
+        self.churn.iter().for_each(|churn| churn.close());
         let deadline = self.executor.now().after(RECOVERY_MAX);
-        let gone = || (0..self.host_count).all(|place| self.hosts.owner(place).is_none());
+        let gone = || {
+            (0..self.host_count).all(|place| self.hosts.owner(place).is_none())
+                && self.churn.as_ref().is_none_or(|churn| churn.is_gone())
+        };
         let left = in_time && self.until(deadline, violations, gone);
         if in_time && !left {
             violations.push("L1: a host that was asked to stop did not leave".into());
@@ -329,6 +376,11 @@ impl World {
             check.replay(BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX));
             check.replay_replaced(&self.journal.replaced());
             violations.extend(liveness::left_over(snapshot));
+        }
+        if let Some(churn) = &self.churn {
+            let healed = BEGINNING.after(self.swarm.chaos + STORE_SKEW_MAX);
+            churn.check((done, healed), statistics, violations);
+            statistics.churned = churn.churned();
         }
     }
 

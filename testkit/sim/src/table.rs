@@ -84,6 +84,9 @@ fn figures(text: &mut String, statistics: &Statistics) -> std::fmt::Result {
     writeln!(text, "  {} instances restarted or started again under their id", s.begun_again)?;
     writeln!(text, "  {} activities executed, {} of them repeatedly", s.effects, s.effects_repeated)?;
     writeln!(text, "  {} turns of poison tried in vain", s.poisoned)?;
+    let churned: Vec<String> =
+        s.churned.figures().iter().map(|(what, count)| format!("{count} {what}")).collect();
+    writeln!(text, "  of instances that come and go: {}", churned.join(", "))?;
     let hours = s.duration.as_secs() / 3_600;
     writeln!(text, "  {} store calls, {} polls, {hours} h of virtual time", s.calls, s.polls)?;
     writeln!(

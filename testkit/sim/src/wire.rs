@@ -1,15 +1,15 @@
 //! What lies between a host or client and the store: calls take a moment, hosts die at their edges, requests arrive once
 //! more when nobody expects them, and what clients are told is written down.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use dauer_memory::{Call, MemoryHub};
 use dauer_store::{
-    Cause, Changes, Checkpoint, Class, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId,
-    Fence, Host, IdPage, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
+    Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence,
+    Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
     Scale, SessionId, Slice, StoreLimits, Work,
 };
 use futures::FutureExt;
@@ -58,6 +58,16 @@ pub(crate) struct Network {
     pub(crate) opened: Mutex<Vec<(Owner, SessionId)>>,
     /// Whether hosts forget the revision of their fence, as if the store did not compare it.
     pub(crate) without_revision: bool,
+    /// Whether the hub was deleted. What is still on its way to it may reach the next hub of its name.
+    pub(crate) deleted: AtomicBool,
+}
+
+impl Network {
+    /// Whether a request on its way may still arrive: messages and purges end with their hub. What a session sends is
+    /// refused by the next hub, which does not know the session.
+    pub(crate) fn arrives(&self, call: Call) -> bool {
+        !self.deleted.load(Ordering::Relaxed) || !matches!(call, Call::Send | Call::Amend | Call::Purge)
+    }
 }
 
 /// One owner's way to the hub.
@@ -92,15 +102,18 @@ impl Wire {
         if !answers.into_iter().any(refused)
             && let Some(delay) = network.plan.echo(call)
         {
-            let (executor, again) = (network.executor.clone(), again());
+            let (executor, again, network) = (network.executor.clone(), again(), Arc::clone(network));
             let later = async move {
                 executor.sleep_until(executor.now().after(delay)).await;
+                if !network.arrives(call) {
+                    return;
+                }
                 executor
                     .trace()
                     .note(executor.now(), &[7, call as u64], || format!("{call:?} arrives once more"));
                 again.await;
             };
-            network.executor.spawn(Owner::OUTSIDE, later.boxed());
+            self.network.executor.spawn(Owner::OUTSIDE, later.boxed());
         }
     }
 
@@ -172,14 +185,12 @@ impl Wire {
 impl Manage for Wire {
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
         let (history, began) = (&self.network.history, self.network.history.moment());
-        let ids = batch.iter().map(|create| create.start.to.clone()).collect();
-        let created = self.network.journal.watch_starts(ids, self.network.hub.create(batch.clone()));
+        let starts: Vec<Message> = batch.iter().map(|create| create.start.clone()).collect();
+        let created = self.network.journal.watch_openings(&starts, self.network.hub.create(batch));
         let results = self.call(Call::Create, created).await;
         self.tell(&results);
-        for (Create { start, .. }, result) in batch.iter().zip(&results) {
-            if let Class::Start(begins) = &start.class {
-                history.created((&start.to, start.id, begins.record.execution), began, result);
-            }
+        for (start, result) in starts.iter().zip(&results) {
+            history.created((&start.to, start.id), began, result);
         }
         results
     }
@@ -220,6 +231,10 @@ impl Manage for Wire {
         Ok(found)
     }
 
+    async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
+        self.call(Call::Get, self.network.hub.inspect(ids)).await
+    }
+
     async fn query(&self, query: Query) -> Result<Page, Refused> {
         self.call(Call::Query, self.network.hub.query(query)).await
     }
@@ -245,19 +260,28 @@ impl Manage for Wire {
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         let (history, began) = (&self.network.history, self.network.history.moment());
-        let answer = self.call(Call::Purge, self.network.hub.purge(purge.clone())).await;
-        // Clients purge one instance at a time here.
-        if let Purge::Ids(ids) = &purge
-            && let [id] = ids.as_slice()
-        {
-            match &answer {
-                Ok(purged) => history.answered(id, began, What::Purged(purged.count > 0)),
-                Err(Refused::Unknown(_)) => history.answered(id, began, What::PurgedPerhaps),
-                Err(_) => {}
+        let (journal, hub) = (Arc::clone(&self.network.journal), Arc::clone(&self.network.hub));
+        let (answer, removed) =
+            self.call(Call::Purge, journal.watch_purge(&purge, hub.purge(purge.clone()))).await;
+        match (&purge, &answer) {
+            // One that was delivered twice answers as the second time was.
+            (_, Ok(purged)) if purged.count > removed => {
+                let text =
+                    format!("a purge answered that it removed {}, and it removed {removed}", purged.count);
+                unpoisoned(&self.network.stalled).push(text);
             }
+            (Purge::Ids(ids), Ok(purged)) if ids.len() == 1 && purged.count == 0 => {
+                history.answered(&ids[0], began, What::Kept);
+            }
+            _ => {}
         }
-        let hub = Arc::clone(&self.network.hub);
-        self.echo(Call::Purge, [&answer], || async move { drop(hub.purge(purge).await) }.boxed());
+        self.echo(Call::Purge, [&answer], || {
+            let again = async move {
+                let purged = hub.purge(purge.clone());
+                drop(journal.watch_purge(&purge, purged).await);
+            };
+            again.boxed()
+        });
         answer
     }
 

@@ -1,5 +1,5 @@
 //! How sharp the simulator is: stores that break one rule of the contract each, found by some seed. What is missing
-//! here costs only time (hints, leases), is out of these programs' reach (entities, purge, queries), or is hidden by
+//! here costs only time (hints, leases), is out of these programs' reach (entities, queries), or is hidden by
 //! identity on purpose (a message sent twice is applied once), or by the core, which judges again (an answer for another
 //! run: the planted bug `stale-execution` takes away both protections).
 
@@ -11,11 +11,13 @@ use dauer_sim::hunt::hunt;
 /// How many seeds a defect may hide from.
 const SEEDS: u64 = 1_000;
 
-const FOUND: [Defect; 17] = [
+const FOUND: [Defect; 28] = [
     Defect::AcceptRepeatInInbox,
     Defect::CompleteTwice,
     Defect::EndedDropsWhatFollowsAStart,
+    Defect::EndedHidesStart,
     Defect::EndedKeepsMessages,
+    Defect::ExistsIgnored,
     Defect::ForgetDroppedClaim,
     Defect::FusedTaskStays,
     Defect::Lifo,
@@ -27,8 +29,17 @@ const FOUND: [Defect; 17] = [
     Defect::NoEpochCheck,
     Defect::NotExecutedExecutes,
     Defect::PrologueAfterInbox,
+    Defect::PurgeLiving,
+    Defect::PurgeTakesWaitingStart,
+    Defect::RemovalForgetsStart,
+    Defect::RemovalKeepsEpochFloor,
+    Defect::RemovalKeepsRevisionFloor,
     Defect::RenewBumpsEpoch,
+    Defect::RepeatNamesOwnExecution,
     Defect::RepeatedStartCreatesAgain,
+    Defect::ReplaceKeepsInbox,
+    Defect::ReplaceResetsRevision,
+    Defect::StaleGet,
 ];
 
 #[test]

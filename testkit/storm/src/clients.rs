@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dauer::{Hub, Record, Status};
 use dauer_audit::{Action, ClientJournal, Operation, Outcome};
+use dauer_core::ExecutionId;
 use dauer_core::send::{self, Caller};
 use dauer_sim::random::Random;
 use dauer_store::{Class, Create, Delivered, InstanceId, Message, Over, Refused, Reuse, Timestamp};
@@ -175,14 +176,19 @@ impl Clients {
     }
 
     async fn start(&self, case: &Case, random: &mut Random) {
-        let start = match send::start(case.request(), caller(random), Over::Refuse) {
+        let start = match send::start(
+            case.request(),
+            ExecutionId(u128::from(random.bits()) << 64 | u128::from(random.bits())),
+            caller(random),
+            Over::Refuse,
+        ) {
             Ok(start) => start,
             Err(error) => return self.complain(format!("{}: no start: {error}", case.id)),
         };
         let Class::Start(begun) = &start.class else { return };
         let execution = begun.record.execution;
         loop {
-            let create = Create { start: start.clone(), reuse: Reuse { replaceable: Vec::new() } };
+            let create = Create::new(start.clone(), Reuse { replaceable: Vec::new() });
             let busy = self.calm.read().await;
             let answer = self.hub().manage().create(vec![create]).await.pop();
             drop(busy);

@@ -90,7 +90,9 @@ impl State {
             self.instances.get(*id).is_some_and(|instance| {
                 let won =
                     matches!(instance.holder, Some(Held { session: s, grip: Grip::Won(_) }) if s == session);
-                won && want.queues.admits(instance.offered_queue(self.moment))
+                let old = self.broken(Defect::UndeliveredKeepsOldQueue);
+                let queue = if old { &instance.record.queue } else { instance.offered_queue(self.moment) };
+                won && want.queues.admits(queue)
             })
         });
         undelivered.cloned().collect()
@@ -121,7 +123,7 @@ impl State {
         }
         let moment = self.moment;
         let Some(instance) = self.instances.get(id) else { return Take::Passed };
-        if !self.tags_match(want, &instance.record.tags) {
+        if !self.tags_match(want, instance.offered_tags(moment)) {
             return Take::Passed;
         }
         let first = won.turns.is_empty();

@@ -52,7 +52,26 @@ impl State {
         if !self.broken(Defect::IgnoreStaleCompletion) {
             self.check_completions(by, &checkpoint.fence, &checkpoint.completions)?;
         }
+        if by.is_none() && !self.broken(Defect::AmendsRepeat) {
+            self.check_amendment(checkpoint)?;
+        }
         self.check_limits(checkpoint)
+    }
+
+    /// An amendment carries out no message that was applied before: neither one that it consumes, nor a start that it puts
+    /// before the inbox. One that waits was not.
+    fn check_amendment(&self, checkpoint: &Checkpoint) -> Result<(), Refused> {
+        let Some(instance) = self.instances.get(&checkpoint.fence.instance) else { return Ok(()) };
+        let start = match &checkpoint.history {
+            History::Replace { prologue, .. } => {
+                prologue.iter().find(|message| message.id == checkpoint.record.start)
+            }
+            History::Append(_) => None,
+        };
+        let removed = start.is_some_and(|start| self.is_removed_start(start.id));
+        let mut named = checkpoint.consumed.iter().copied().chain(start.map(|start| start.id));
+        let applied = |id| instance.applied.contains(id, self.now()) && !instance.waits(id);
+        if removed || named.any(applied) { Err(Refused::Repeat) } else { Ok(()) }
     }
 
     /// Time decides nothing here: an expired session commits until somebody has taken the instance.
@@ -99,10 +118,14 @@ impl State {
         let Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take, then } =
             checkpoint;
         let id = &fence.instance;
+        let unclaimed = self.instances.get(id).is_some_and(|instance| instance.last_holder.is_none());
+        let leaves = by.is_none() && unclaimed && self.broken(Defect::AmendLeavesUnclaimed);
         if by.is_none() {
             self.supersede(id);
         }
-        self.consume(id, &consumed);
+        if !leaves {
+            self.consume(id, &consumed, by.is_none().then_some(record.start));
+        }
         let stays = self.broken(Defect::FusedTaskStays);
         for completion in completions.into_iter().filter(|_| !stays) {
             self.remove_task(&(completion.fence.instance, completion.fence.task));
@@ -148,18 +171,23 @@ impl State {
         }
     }
 
-    fn consume(&mut self, id: &InstanceId, consumed: &[MessageId]) {
+    /// Takes messages out and remembers them. An amendment, which leaves the instance with the start `amended`, may carry out
+    /// a message that never waited: that is remembered too. A start is known by the record.
+    fn consume(&mut self, id: &InstanceId, consumed: &[MessageId], amended: Option<MessageId>) {
         let moment = self.moment;
+        let amended = amended.filter(|_| !self.broken(Defect::AmendedMessageForgotten));
         let Some(instance) = self.instances.get_mut(id) else { return };
         let mut consumed = consumed.to_vec();
-        if moment.defects.broken(Defect::ConsumeAll) {
+        if moment.defects.broken(Defect::ConsumeAll) && !consumed.is_empty() {
             let last = consumed.last().copied();
             let given = instance.turn_batch(moment, usize::MAX, true).unwrap_or_default().messages;
             consumed.extend(given.iter().map(|message| message.id).take_while(|id| Some(*id) != last));
         }
         for id in consumed {
+            let is_start = id == instance.record.start || Some(id) == amended;
+            let never_waited = amended.is_some() && !is_start && !instance.waits(id);
             let message = instance.take(id).filter(is_remembered);
-            if message.is_some() && !moment.defects.broken(Defect::MemoryOff) {
+            if (message.is_some() || never_waited) && !moment.defects.broken(Defect::MemoryOff) {
                 instance.applied.insert(id, moment.now);
             }
         }
@@ -217,6 +245,10 @@ impl State {
         if begun && !forgets {
             instance.applied.insert(instance.record.start, now);
         }
+        if begun {
+            let old = instance.record.clone();
+            self.start_is_gone(&old);
+        }
         let instance = self.instances.get(id)?;
         let old = &instance.record;
         let unset = record.times.created == Times::default().created;
@@ -226,6 +258,7 @@ impl State {
             (false, true) => old.times.created,
             _ => record.times.created,
         };
+        record.times.accepted = if begun { now } else { old.times.accepted };
         record.times.updated = now;
         // A commit to a run that had ended does not move its end.
         let ended_before = old.times.completed.filter(|_| old.execution == record.execution);

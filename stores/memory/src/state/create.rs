@@ -1,8 +1,8 @@
 //! Starting instances.
 
 use dauer_store::{
-    Cause, Class, Create, Created, Delivered, DropReason, Message, Over, Record, Refused, Revision, Start,
-    Status,
+    Cause, Class, Create, Created, Delivered, DropReason, ExecutionId, Message, MessageId, Over, Record,
+    Refused, Revision, Start, Status,
 };
 
 use super::State;
@@ -13,7 +13,7 @@ impl State {
     /// Starts an instance, in one write.
     pub(crate) fn create(&mut self, create: Create) -> Result<Created, Refused> {
         self.pristine = false;
-        let Create { start: message, reuse } = create;
+        let Create { start: message, reuse, retry } = create;
         self.check_message(&message)?;
         let Class::Start(start) = &message.class else {
             return Err(Refused::NotExecuted(Cause::new(
@@ -21,15 +21,16 @@ impl State {
             )));
         };
         let execution = start.record.execution;
+        if let Some(known) = self.repeated(&message, retry) {
+            self.count_dropped(DropReason::Repeat, 1);
+            let own = self.broken(Defect::RepeatNamesOwnExecution).then_some(execution);
+            return Ok(Created::Repeat(own.or(known)));
+        }
         let Some(instance) = self.instances.get(&message.to) else {
             self.found(message.to.clone(), start.record.clone());
             self.put(message);
             return Ok(Created::New(execution));
         };
-        if let Some(execution) = self.repeated(instance, &message, start) {
-            self.count_dropped(DropReason::Repeat, 1);
-            return Ok(Created::Repeat(execution));
-        }
         // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
         // its parent waits for the answer.
         let begins = instance.prologue.iter().chain(instance.inbox.iter()).any(|m| opens(m).is_some());
@@ -46,26 +47,34 @@ impl State {
             return Ok(Created::New(execution));
         }
         match self.deliver(terminating(message)) {
-            Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(execution)),
+            Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(None)),
             Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
         }
     }
 
-    /// The run that the same start began or will begin, if it was there before: also one that another has replaced since.
-    fn repeated(
-        &self,
-        instance: &Instance,
-        message: &Message,
-        start: &Start,
-    ) -> Option<dauer_store::ExecutionId> {
+    /// The run of the same start, if that was accepted before; `Some(None)` when only its id is remembered.
+    fn repeated(&self, message: &Message, retry: bool) -> Option<Option<ExecutionId>> {
+        let of_instance = self.instances.get(&message.to).and_then(|i| self.repeated_in(i, message.id));
+        let removed = || self.is_removed_start(message.id).then_some(None);
+        let retry = match retry {
+            true => !self.broken(Defect::RetryIgnored),
+            false => self.broken(Defect::EqualIsRepeat),
+        };
+        let equal = || retry.then(|| self.alike(message)).flatten();
+        of_instance.or_else(removed).or_else(equal)
+    }
+
+    /// The same for a start that its instance knows: also one that another has replaced since.
+    fn repeated_in(&self, instance: &Instance, id: MessageId) -> Option<Option<ExecutionId>> {
         let record = &instance.record;
-        let begun = record.start == message.id || record.execution == start.record.execution;
-        if begun && !self.broken(Defect::RepeatedStartCreatesAgain) {
-            return Some(record.execution);
+        if record.start == id && !self.broken(Defect::RepeatedStartCreatesAgain) {
+            return Some(Some(record.execution));
         }
-        let gave_way = instance.applied.contains(message.id, self.now());
-        let known = instance.waits(message.id) || gave_way && !self.broken(Defect::RepeatAfterReplacement);
-        (known && !begun).then_some(start.record.execution)
+        if let Some(waiting) = instance.waiting(id).filter(|_| record.start != id) {
+            return Some(opens(waiting).map(|start| start.record.execution));
+        }
+        let gave_way = instance.applied.contains(id, self.now());
+        (gave_way && !self.broken(Defect::RepeatAfterReplacement)).then_some(None)
     }
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks and timers. The epoch rises, so that
@@ -79,14 +88,15 @@ impl State {
         let Some(old) = self.remove_instance(&id) else { return };
         let resets = self.broken(Defect::ReplaceResetsRevision);
         let revision = if resets { Revision::default() } else { old.record.revision.next() };
-        let mut new = Instance::new(self.newborn(record, revision));
-        new.epoch = if self.broken(Defect::ReplaceKeepsEpoch) { old.epoch } else { old.epoch.next() };
+        let epoch = if self.broken(Defect::ReplaceKeepsEpoch) { old.epoch } else { old.epoch.next() };
+        let mut new = Instance::new(self.newborn(record, revision), epoch);
         if !self.broken(Defect::MemoryClearedByReplace) {
             new.applied = old.applied;
         }
         if !self.broken(Defect::ReplacedStartForgotten) {
             new.applied.insert(old.record.start, self.now());
         }
+        self.start_is_gone(&old.record);
         if self.broken(Defect::ReplaceKeepsInbox) {
             new.inbox = old.inbox;
         } else {

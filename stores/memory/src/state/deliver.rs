@@ -30,6 +30,7 @@ impl State {
         }
         let judged = match self.instances.get(&message.to) {
             Some(instance) => self.judge(instance, &message),
+            None if self.repeats_removed_start(&message) => Err(DropReason::Repeat),
             None => match self.created_by(&message) {
                 Some(record) => {
                     self.found(message.to.clone(), record);
@@ -56,7 +57,8 @@ impl State {
         let waits = instance.waits(message.id) && !self.broken(Defect::AcceptRepeatInInbox);
         let applied = message.answers.is_none() && instance.applied.contains(message.id, self.now());
         let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
-        if waits || applied || started && !self.broken(Defect::RepeatedStartCreatesAgain) {
+        let started = started && !self.broken(Defect::RepeatedStartCreatesAgain);
+        if waits || applied || started || self.repeats_removed_start(message) {
             return Err(DropReason::Repeat);
         }
         // What comes behind a start that waits for an ended instance is for the run that the start will begin.
@@ -76,7 +78,12 @@ impl State {
         Ok(())
     }
 
-    /// The record of the instance that a message to nobody brings into being.
+    /// Whether a message is a start whose instance was removed since.
+    fn repeats_removed_start(&self, message: &Message) -> bool {
+        matches!(message.class, Class::Start(_)) && self.is_removed_start(message.id)
+    }
+
+    /// The record of the instance that a message to an absent one creates.
     fn created_by(&self, message: &Message) -> Option<Record> {
         let is_rewind = matches!(message.class, Class::Rewind(_));
         let record = match (opens(message), message.to.entity_name()) {
@@ -84,7 +91,7 @@ impl State {
             (Some(_), _) if is_rewind && self.broken(Defect::RewindToAbsentDropped) => return None,
             (Some(start), _) => start.record.clone(),
             (None, Some(_)) if self.broken(Defect::EntityNotCreated) => return None,
-            (None, Some(name)) => Record::entity(name, message),
+            (None, Some(name)) => Record::entity(name, message, self.floor().revision),
             (None, None) => return None,
         };
         // What is meant for one run of an instance cannot begin another.
@@ -93,14 +100,16 @@ impl State {
 
     /// Adds a new instance with an empty inbox.
     pub(super) fn found(&mut self, id: InstanceId, record: Record) {
-        let record = self.newborn(record, Revision::default());
-        self.insert_instance(id, Instance::new(record));
+        let floor = self.floor();
+        let record = self.newborn(record, floor.revision);
+        self.insert_instance(id, Instance::new(record, floor.epoch));
     }
 
     /// A record from a start, with what the store sets.
     pub(super) fn newborn(&self, record: Record, revision: Revision) -> Record {
         let now = self.now();
-        let times = Times { created: now, updated: now, scheduled: record.times.scheduled, completed: None };
+        let (scheduled, completed) = (record.times.scheduled, None);
+        let times = Times { created: now, accepted: now, updated: now, scheduled, completed };
         Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
     }
 

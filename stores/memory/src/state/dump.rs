@@ -23,17 +23,25 @@ enum Cursor {
 }
 
 impl State {
-    /// One part of everything. Parts of a hub that changes meanwhile are each right for their own time.
+    /// One part of everything. Parts of a hub that changes meanwhile are each right for their own time. The values of the hub
+    /// are in the last part: an instance that is removed between two parts is then in the dump, or its start is.
     pub(crate) fn dump(&self, after: Option<&str>) -> Result<Dump, Refused> {
-        match after.map(read_cursor).transpose()? {
+        let mut dump = match after.map(read_cursor).transpose()? {
             None => {
                 let mut dump = self.dump_instances(None);
                 dump.items.splice(0..0, self.dump_small());
-                Ok(dump)
+                dump
             }
-            Some(Cursor::Instance(after)) => Ok(self.dump_instances(after.as_ref())),
-            Some(Cursor::Task(after)) => Ok(self.dump_tasks(after.as_ref())),
+            Some(Cursor::Instance(after)) => self.dump_instances(after.as_ref()),
+            Some(Cursor::Task(after)) => self.dump_tasks(after.as_ref()),
+        };
+        if dump.next.is_none() {
+            dump.items.push(DumpItem::Hub(self.hub_dump()));
+            let forgets = self.broken(Defect::DumpForgetsRemovedStarts);
+            let starts = self.removed_starts.iter().filter(|_| !forgets);
+            dump.items.extend(starts.map(|(id, at)| DumpItem::RemovedStart(id, at)));
         }
+        Ok(dump)
     }
 
     fn dump_small(&self) -> Vec<DumpItem> {

@@ -37,14 +37,18 @@ impl State {
         instance.map(|instance| self.slice(&instance.history, from, max_bytes)).unwrap_or_default()
     }
 
-    /// What the current run waits to begin with.
+    /// The start or rewind that an instance begins with next.
     pub(crate) fn read_start(&self, id: &InstanceId) -> Option<Message> {
-        let instance = self.instances.get(id).filter(|instance| instance.record.history_len == 0)?;
+        let instance = self.instances.get(id)?;
+        let ended = instance.record.status.is_ended();
+        if instance.record.history_len != 0 && !ended {
+            return None;
+        }
         let hidden = |message: &Message| {
             self.broken(Defect::StartHiddenUntilDue) && message.visible_at > self.moment.now
         };
         let begins = |message: &&Message| {
-            opens(message).is_some_and(|start| start.record.execution == instance.record.execution)
+            opens(message).is_some_and(|start| ended || start.record.execution == instance.record.execution)
                 && !hidden(message)
         };
         instance.prologue.iter().chain(instance.inbox.iter()).find(begins).cloned()

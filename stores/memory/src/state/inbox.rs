@@ -30,10 +30,6 @@ impl Inbox {
         self.insert(message, last, sequence);
     }
 
-    pub(crate) fn contains(&self, id: MessageId) -> bool {
-        self.positions.contains_key(&id)
-    }
-
     pub(crate) fn get(&self, id: MessageId) -> Option<&Message> {
         self.messages.get(self.positions.get(&id)?)
     }

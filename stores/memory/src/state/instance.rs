@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dauer_store::{
     Checkpoint, Class, Epoch, ExecutionId, Fence, Hold, InstanceId, Message, MessageId, QueueKey, Record,
-    Revision, SessionId, Start, Status, StoredBatch, Timestamp,
+    Revision, SessionId, Start, Status, StoredBatch, Tags, Timestamp,
 };
 
 use super::Moment;
@@ -88,10 +88,10 @@ pub(crate) fn opens(message: &Message) -> Option<&Start> {
 }
 
 impl Instance {
-    pub(crate) fn new(record: Record) -> Self {
+    pub(crate) fn new(record: Record, epoch: Epoch) -> Self {
         Self {
             record,
-            epoch: Epoch::default(),
+            epoch,
             holder: None,
             last_holder: None,
             ready_at: None,
@@ -118,7 +118,12 @@ impl Instance {
 
     /// Whether that message waits.
     pub(crate) fn waits(&self, id: MessageId) -> bool {
-        self.inbox.contains(id) || self.prologue.iter().any(|message| message.id == id)
+        self.waiting(id).is_some()
+    }
+
+    /// The waiting message of that id.
+    pub(crate) fn waiting(&self, id: MessageId) -> Option<&Message> {
+        self.inbox.get(id).or_else(|| self.prologue.iter().find(|message| message.id == id))
     }
 
     /// Whether a start or rewind waits.
@@ -136,7 +141,8 @@ impl Instance {
         {
             return *hold != Hold::Ended;
         }
-        hold.admits(message) || self.begins_with(message)
+        let opens_unborn = *hold == Hold::Unborn && broken(Defect::HoldUnbornAdmitsStarts);
+        hold.admits(message) || self.begins_with(message) || opens_unborn && opens(message).is_some()
     }
 
     /// A rewind that created its instance begins it, as no start ever comes.
@@ -146,14 +152,26 @@ impl Instance {
             && self.waiting_start().is_none()
     }
 
-    /// The queue under which claims find it. An ended instance is opened by the code of the waiting start: the code
-    /// of the run that has ended may be gone.
+    /// The queue under which claims find it.
     pub(crate) fn offered_queue(&self, moment: Moment) -> &QueueKey {
-        if self.record.hold != Hold::Ended || moment.defects.broken(Defect::EndedKeepsOldQueue) {
-            return &self.record.queue;
+        let old = moment.defects.broken(Defect::EndedKeepsOldQueue);
+        if old { &self.record.queue } else { &self.next_run().queue }
+    }
+
+    /// The tags under which claims find it.
+    pub(crate) fn offered_tags(&self, moment: Moment) -> &Tags {
+        let old = moment.defects.broken(Defect::EndedKeepsOldTags);
+        if old { &self.record.tags } else { &self.next_run().tags }
+    }
+
+    /// The record whose code runs the next turn. An ended instance is opened by the waiting start: the code of the run
+    /// that has ended may be gone.
+    fn next_run(&self) -> &Record {
+        if self.record.hold != Hold::Ended {
+            return &self.record;
         }
         let waiting = self.prologue.iter().chain(self.inbox.iter()).find_map(opens);
-        waiting.map_or(&self.record.queue, |start| &start.record.queue)
+        waiting.map_or(&self.record, |start| &start.record)
     }
 
     /// Finds again when it is ready, after messages went or the hold changed. Reads the visible messages and at most
@@ -171,14 +189,16 @@ impl Instance {
     /// `None` when nothing is ready, or when not even the least that makes a turn fits.
     pub(crate) fn turn_batch(&self, moment: Moment, budget: usize, whatever_size: bool) -> Option<TurnBatch> {
         let candidates = self.candidates(moment);
-        let start = self.waiting_start().filter(|_| !moment.defects.broken(Defect::PendingWithoutStart));
+        let start = self.first_of_turn(moment);
         let due = start.is_some_and(|start| start.visible_at <= moment.now);
         if candidates.is_empty() {
             return None;
         }
         let rest = candidates.into_iter().filter(|m| start.is_none_or(|start| start.id != m.id));
-        // A start that is not due comes only with what woke the instance: alone it would run before its time.
-        let least = if start.is_some() && !due { 2 } else { 1 };
+        // A start that is not due, or whose run is suspended, comes only with what woke the instance: alone it would begin.
+        let admits = moment.defects.broken(Defect::HoldUnbornAdmitsStarts);
+        let held_back = !due || self.record.hold == Hold::Unborn && !admits;
+        let least = if start.is_some() && held_back { 2 } else { 1 };
         let mut batch = TurnBatch::default();
         let mut cut = false;
         for message in start.into_iter().chain(rest) {
@@ -210,11 +230,22 @@ impl Instance {
         prologue
     }
 
+    /// The message that a turn carries first, whether it is due or not.
+    fn first_of_turn(&self, moment: Moment) -> Option<&Message> {
+        let broken = |defect| moment.defects.broken(defect);
+        if self.record.hold == Hold::Unborn {
+            let own = |start: &Start| start.record.execution == self.record.execution;
+            let mut waiting = self.prologue.iter().chain(self.inbox.iter());
+            let start = waiting.find(|message| opens(message).is_some_and(own));
+            return start.filter(|_| !broken(Defect::UnbornWithoutStart));
+        }
+        self.waiting_start().filter(|_| !broken(Defect::PendingWithoutStart))
+    }
+
     /// The start of the current run, while it has not been consumed.
     fn waiting_start(&self) -> Option<&Message> {
         let id = self.record.start;
-        let found = self.inbox.get(id).or_else(|| self.prologue.iter().find(|message| message.id == id));
-        found.filter(|message| matches!(message.class, Class::Start(_)))
+        self.waiting(id).filter(|message| matches!(message.class, Class::Start(_)))
     }
 
     /// Takes one message out of prologue or inbox.

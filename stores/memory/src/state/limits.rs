@@ -19,6 +19,7 @@ pub(crate) fn default_limits() -> StoreLimits {
         // An action makes one item; the end of a run adds an answer, and unlocks and terminates for what is open.
         checkpoint_items: 2 * limits::ACTIONS_PER_TURN_MAX as u64,
         delay: limits::TIMER_MAX,
+        removed_starts: limits::REMOVED_STARTS_MAX as u64,
     }
 }
 

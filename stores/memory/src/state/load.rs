@@ -29,6 +29,11 @@ impl State {
                     let known = Session::new(session.host, LEASE_UNKNOWN, session.expires_at);
                     self.sessions.insert(session.id, known);
                 }
+                DumpItem::Hub(hub) => self.hub = hub,
+                DumpItem::RemovedStart(id, at) => {
+                    let (now, most) = (self.now(), self.limits.removed_starts);
+                    self.removed_starts.insert(id, at, now, most);
+                }
                 DumpItem::Instance(dump) => self.load_instance(*dump),
                 DumpItem::Task(dump) => self.load_task(*dump),
                 // Refused above.
@@ -41,8 +46,7 @@ impl State {
 
     fn load_instance(&mut self, dump: InstanceDump) {
         self.remove_instance(&dump.id);
-        let mut instance = Instance::new(dump.record);
-        instance.epoch = dump.epoch;
+        let mut instance = Instance::new(dump.record, dump.epoch);
         instance.holder = dump.holder.map(handed_out);
         instance.last_holder = dump.holder;
         instance.not_before = dump.not_before;

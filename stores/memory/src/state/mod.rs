@@ -10,6 +10,7 @@ mod gather;
 mod history;
 mod inbox;
 mod index;
+mod inspect;
 mod instance;
 mod limits;
 mod load;
@@ -18,18 +19,21 @@ mod query;
 mod release;
 mod scale;
 mod sessions;
+mod starts;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    Cause, DropReason, Fence, Hint, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits, Timestamp,
+    Cause, DropReason, Fence, Hint, HubDump, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits,
+    Timestamp,
 };
 
 use crate::defect::{Defect, Defects};
 use index::{Index, Place};
 use instance::{Grip, Held, Instance};
 use sessions::Session;
+use starts::RemovedStarts;
 use task::{HeldTask, TaskKey};
 
 pub(crate) use limits::default_limits;
@@ -55,6 +59,8 @@ pub(crate) struct State {
     pub(crate) torn: bool,
     /// Whether nothing but loads has happened, so that another part may be loaded.
     pristine: bool,
+    hub: HubDump,
+    removed_starts: RemovedStarts,
     instances: BTreeMap<InstanceId, Instance>,
     tasks: BTreeMap<TaskKey, HeldTask>,
     sessions: BTreeMap<SessionId, Session>,
@@ -83,6 +89,8 @@ impl State {
             sequence: 0,
             torn: false,
             pristine: true,
+            hub: HubDump::default(),
+            removed_starts: RemovedStarts::default(),
             instances: BTreeMap::new(),
             tasks: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -98,6 +106,12 @@ impl State {
     /// Begins an operation. A hub loaded from a store whose clock was ahead waits for this one to catch up.
     pub(crate) fn enter(&mut self, moment: Moment) {
         self.moment = Moment { now: self.moment.now.max(moment.now), ..moment };
+    }
+
+    /// Whether anything was ever put into the hub. Reads and purges put nothing into it.
+    pub(crate) fn exists(&self) -> bool {
+        let empty = self.instances.is_empty() && self.sessions.is_empty() && self.dropped.is_empty();
+        !self.pristine || !empty
     }
 
     fn now(&self) -> Timestamp {

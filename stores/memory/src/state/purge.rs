@@ -9,7 +9,7 @@ use crate::defect::Defect;
 impl State {
     /// Removes instances that have ended and for which no start or rewind waits.
     pub(crate) fn purge(&mut self, purge: &Purge) -> Result<Purged, Refused> {
-        self.pristine = false;
+        self.pristine &= !self.exists();
         let (ids, more): (Vec<InstanceId>, bool) = match purge {
             Purge::Ids(ids) => (ids.clone(), false),
             Purge::Matching { query, budget } => {
@@ -44,7 +44,8 @@ impl State {
             self.take_task_from_holder(&key);
             self.discard_task(&key);
         }
-        let last = self.remove_instance(id).map(|instance| instance.record.status);
-        self.hints.extend(last.map(|status| Hint::Status(id.clone(), status)));
+        let Some(instance) = self.remove_instance(id) else { return };
+        self.removed(&instance);
+        self.hints.push(Hint::Status(id.clone(), instance.record.status));
     }
 }

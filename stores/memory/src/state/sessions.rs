@@ -55,8 +55,14 @@ impl State {
     pub(crate) fn attach(&mut self, host: &Host) -> Result<(), Refused> {
         self.pristine = false;
         let now = self.now();
-        self.sessions.retain(|_, s| !s.holds_nothing() || now.since(s.expires_at) <= EXPIRED_AGE_MAX);
         let expires_at = now.after(host.lease);
+        if self.broken(Defect::AttachForgetsItself) {
+            let known = self.sessions.contains_key(&host.session);
+            self.forget_old_sessions();
+            if known && !self.sessions.contains_key(&host.session) {
+                return Ok(());
+            }
+        }
         match self.sessions.get_mut(&host.session) {
             None => {
                 self.sessions.insert(host.session, Session::new(host.id.clone(), host.lease, expires_at));
@@ -67,7 +73,14 @@ impl State {
                 self.extend(host.session, expires_at);
             }
         }
+        // Last: the session that attaches again may be one of them.
+        self.forget_old_sessions();
         Ok(())
+    }
+
+    fn forget_old_sessions(&mut self) {
+        let now = self.now();
+        self.sessions.retain(|_, s| !s.holds_nothing() || now.since(s.expires_at) <= EXPIRED_AGE_MAX);
     }
 
     /// A host whose session lives at that time.

@@ -40,7 +40,7 @@ fn plan(w: &World, call: Call, fault: Fault) {
 }
 
 fn creates(w: &World) -> Vec<Create> {
-    ["a", "b"].map(|id| Create { start: w.start(id, "Orders"), reuse: Reuse::default() }).into()
+    ["a", "b"].map(|id| Create::new(w.start(id, "Orders"), Reuse::default())).into()
 }
 
 const LONG: Duration = Duration::from_secs(1);
@@ -56,14 +56,18 @@ impl FaultPlan for Down {
 
 /// An environment in which every sleep is over at once, and written down.
 #[derive(Default)]
-struct Sleepless(Mutex<Vec<Timestamp>>);
+struct Sleepless(Mutex<Vec<Steady>>);
 
 impl Env for Sleepless {
     fn now(&self) -> Timestamp {
         BEGIN
     }
 
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+    fn steady(&self) -> Steady {
+        Steady(0)
+    }
+
+    fn sleep_until(&self, at: Steady) -> BoxFuture<'static, ()> {
         self.0.lock().unwrap().push(at);
         std::future::ready(()).boxed()
     }
@@ -146,7 +150,7 @@ fn a_slow_call_sleeps_in_the_environment_it_was_given() {
         answers.is_some(),
         "the environment is in no hurry to wait, and the store waits for nothing else"
     );
-    assert_eq!(*env.0.lock().unwrap(), [BEGIN.after(LONG)]);
+    assert_eq!(*env.0.lock().unwrap(), [Steady(0).after(LONG)]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl World {
     }
 
     pub(crate) fn try_create(&self, start: Message, reuse: Reuse) -> Result<Created, Refused> {
-        block_on(self.hub.create(vec![Create { start, reuse }])).remove(0)
+        block_on(self.hub.create(vec![Create::new(start, reuse)])).remove(0)
     }
 
     pub(crate) fn create(&self, start: &Message) {

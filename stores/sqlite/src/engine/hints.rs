@@ -83,9 +83,12 @@ impl Listeners {
         }
     }
 
-    /// Another process or handle has changed the file. What, is not known: everything may be ready.
-    pub(crate) fn send_to_all(&self) {
-        for listener in self.all().values_mut().flatten() {
+    /// Another process or handle has changed these hubs, or any when none are named. What it changed is not known: everything
+    /// in them may be ready.
+    pub(crate) fn send_elsewhere(&self, hubs: Option<&[HubName]>) {
+        let mut all = self.all();
+        let concerned = all.iter_mut().filter(|(hub, _)| hubs.is_none_or(|hubs| hubs.contains(hub)));
+        for listener in concerned.flat_map(|(_, listeners)| listeners) {
             for kind in [Kind::Orchestration, Kind::Entity, Kind::Activity] {
                 listener.send(Hint::Ready(kind));
             }

@@ -64,6 +64,7 @@ fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
         db: Some(db),
         seen: None,
         told: None,
+        follower: crate::touched::Follower::default(),
         gate,
         clock: Arc::new(SystemClock::new()),
         limits: Options::default().limits,
@@ -212,7 +213,7 @@ fn start(scope: &mut Scope<'_, '_>, id: &str) -> Outcome<()> {
         visible_at: Timestamp(0),
         event: Encoded::from_stored(vec![1].into()),
     };
-    scope.create(&Create { start, reuse: Reuse::default() }).map(drop)
+    scope.create(&Create::new(start, Reuse::default())).map(drop)
 }
 
 /// A writer with a session whose claim waits.

@@ -1,5 +1,7 @@
 //! One write transaction.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 
 use dauer_store::{Cause, HubName, Kind, Refused, StoreLimits, Timestamp};
@@ -139,6 +141,11 @@ impl<'w> Transaction<'w> {
             self.group.effort.rows += 1;
         }
         Ok(())
+    }
+
+    /// The hubs it has written to, if it has written anything.
+    pub(crate) fn touched(&self) -> Option<&BTreeSet<i64>> {
+        (self.group.effort.statements > 0).then_some(&self.group.touched)
     }
 
     /// Makes it durable, with the time. When it fails, nobody knows whether it is.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use dauer_store::{Cause, Refused, SessionId, StoreLimits};
+use dauer_store::{Cause, HubName, Refused, SessionId, StoreLimits};
 
 use super::effort::Tally;
 use super::hints::Listeners;
@@ -20,6 +20,7 @@ use crate::gate::Gate;
 use crate::open::connect;
 use crate::options::Durability;
 use crate::state::Group;
+use crate::touched::{Changed, Follower};
 use dauer_store::Clock;
 
 /// From how many writes on no more are joined into a transaction: bounds how long other processes wait at the gate, and keeps
@@ -72,6 +73,8 @@ pub(crate) struct Writer {
     pub(crate) seen: Option<Seen>,
     /// The version of the file that listeners were last told of.
     pub(crate) told: Option<i64>,
+    /// Which hubs others have written.
+    pub(crate) follower: Follower,
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: StoreLimits,
@@ -116,9 +119,9 @@ impl Writer {
                 self.serve(jobs);
             }
             self.listeners.remind();
-            if self.somebody_wrote() || self.somebody_died() {
+            if let Some(changed) = self.changed_elsewhere() {
                 look = LOOK_SOON;
-                self.listeners.send_to_all();
+                self.listeners.send_elsewhere(changed.as_deref());
             }
             if closing {
                 break;
@@ -129,11 +132,26 @@ impl Writer {
         self.db = None;
     }
 
-    /// Whether another connection has written since this was last asked. What is known of the file is forgotten by the
+    /// The hubs that listeners are to be told of, because another connection has written or a host has died: `Some(None)` is
+    /// all of them.
+    fn changed_elsewhere(&mut self) -> Option<Option<Vec<HubName>>> {
+        let written = self.written_elsewhere();
+        if self.somebody_died() { Some(None) } else { written }
+    }
+
+    /// The hubs that another connection has written since this was last asked. What is known of the file is forgotten by the
     /// next transaction, which looks for itself.
-    fn somebody_wrote(&mut self) -> bool {
-        let Some(found) = self.db.as_ref().and_then(|db| data_version(db).ok()) else { return false };
-        self.told.replace(found) != Some(found)
+    fn written_elsewhere(&mut self) -> Option<Option<Vec<HubName>>> {
+        let db = self.db.as_ref()?;
+        let found = data_version(db).ok()?;
+        if self.told.replace(found) == Some(found) {
+            return None;
+        }
+        Some(match self.follower.look(self.gate.file()) {
+            Changed::All => None,
+            // A hub that is gone has no name: what was in it concerns those who knew it.
+            Changed::Hubs(keys) => keys.into_iter().map(|key| hub_of(db, key)).collect(),
+        })
     }
 
     /// Whether a host on this file has died since it was last looked at: what it held can be taken over.
@@ -277,12 +295,21 @@ impl Writer {
             transaction.rollback();
             return Err(Trouble::Broken(refused));
         }
+        if let Some(touched) = transaction.touched() {
+            self.follower.announce(self.gate.file(), touched);
+        }
         match transaction.commit() {
             Ok(()) => Ok(()),
             Err(CommitFailed::Before(error)) => Err(Trouble::Broken(refusal(error))),
             Err(CommitFailed::During(error)) => Err(Trouble::Unknown(Refused::Unknown(Cause::new(error)))),
         }
     }
+}
+
+/// The name of a hub, if it is there.
+fn hub_of(db: &Connection, key: i64) -> Option<HubName> {
+    let mut find = db.prepare_cached("SELECT name FROM hubs WHERE key = ?1").ok()?;
+    find.query_row([key], |row| row.get::<_, String>(0)).ok().and_then(|name| HubName::new(name).ok())
 }
 
 fn living_sessions(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {

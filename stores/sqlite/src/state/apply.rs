@@ -26,7 +26,7 @@ impl Scope<'_, '_> {
             self.take_from_holder(&mut instance)?;
             instance.epoch = instance.epoch.next();
         }
-        self.consume(&mut instance, consumed)?;
+        self.consume(&mut instance, consumed, by.session.is_none().then_some(record.start))?;
         for completion in completions {
             self.remove_task_of(&mut instance, completion.fence.task)?;
         }
@@ -67,9 +67,18 @@ impl Scope<'_, '_> {
         Ok(committed)
     }
 
-    fn consume(&mut self, instance: &mut Instance, consumed: &[MessageId]) -> Outcome<()> {
+    /// Takes messages out and remembers them. An amendment, which leaves the instance with the start `amended`, may carry out
+    /// a message that never waited: that is remembered too. A start is known by the record.
+    fn consume(
+        &mut self,
+        instance: &mut Instance,
+        consumed: &[MessageId],
+        amended: Option<MessageId>,
+    ) -> Outcome<()> {
         for id in consumed {
-            if self.take_message(instance, *id)? {
+            let is_start = *id == instance.record.start || Some(*id) == amended;
+            let never_waited = amended.is_some() && !is_start && !self.waits(instance, *id)?;
+            if self.take_message(instance, *id)? || never_waited {
                 self.remember(instance, *id, self.now)?;
             }
         }
@@ -123,6 +132,8 @@ impl Scope<'_, '_> {
         let begun = record.start != instance.record.start;
         if begun {
             self.remember(instance, instance.record.start, now)?;
+            self.start_is_gone(&instance.record)?;
+            self.store_hub()?;
         }
         let old = &instance.record;
         let unset = record.times.created == Times::default().created;
@@ -132,6 +143,7 @@ impl Scope<'_, '_> {
             (false, true) => old.times.created,
             _ => record.times.created,
         };
+        record.times.accepted = if begun { now } else { old.times.accepted };
         record.times.updated = now;
         // A commit to a run that had ended does not move its end.
         let ended_before = old.times.completed.filter(|_| old.execution == record.execution);

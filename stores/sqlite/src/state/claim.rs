@@ -53,7 +53,7 @@ impl Scope<'_, '_> {
         let mut won = Won::nothing(session, want);
         for (key, epoch) in self.group.undelivered.of(session, What::Turn) {
             let Some(instance) = self.undelivered_turn(session, key, epoch)? else { continue };
-            if want.queues.admits(&instance.record.queue)
+            if self.is_offered_in(want, &instance)?
                 && let Take::Full = self.win_turn(want, instance, &mut won)?
             {
                 return Ok(won);
@@ -61,7 +61,7 @@ impl Scope<'_, '_> {
         }
         for key in self.kept_turns(session)? {
             let Some(instance) = readable(self.fetch_at(key))?.flatten() else { continue };
-            if want.queues.admits(&instance.record.queue)
+            if self.is_offered_in(want, &instance)?
                 && let Take::Full = self.win_turn(want, instance, &mut won)?
             {
                 return Ok(won);
@@ -107,6 +107,12 @@ impl Scope<'_, '_> {
         Ok(mine.filter(|_| !self.group.won_again.contains(&(What::Turn, key))))
     }
 
+    /// Whether an instance is offered in one of the wanted queues.
+    fn is_offered_in(&self, want: &Want, instance: &Instance) -> Outcome<bool> {
+        let opening = readable(self.opening_of(instance))?.flatten();
+        Ok(want.queues.admits(opening.as_ref().map_or(&instance.record.queue, |next| &next.queue)))
+    }
+
     /// What the session kept with nothing to do, and has something to do now.
     fn kept_turns(&self, session: i64) -> Outcome<Vec<i64>> {
         let mut find = self.db.prepare_cached(
@@ -126,7 +132,8 @@ impl Scope<'_, '_> {
         if won.items.len() >= want.count {
             return Ok(Take::Full);
         }
-        if !tags_match(want, &instance.record.tags) {
+        let opening = readable(self.opening_of(&instance))?.flatten();
+        if !tags_match(want, opening.as_ref().map_or(&instance.record.tags, |next| &next.tags)) {
             return Ok(Take::Passed);
         }
         let left = want.bytes.saturating_sub(won.bytes);

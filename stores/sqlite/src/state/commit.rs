@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dauer_store::{Checkpoint, Committed, Completion, HostId, SessionId, TaskLease};
+use dauer_store::{Checkpoint, Committed, Completion, History, HostId, Refused, SessionId, TaskLease};
 
 use super::instance::{Grip, Held, Instance};
 use super::task::HeldTask;
@@ -35,6 +35,9 @@ impl Scope<'_, '_> {
             return self.answer_again(by.session, instance);
         }
         self.check(by.session, &instance, checkpoint)?;
+        if by.session.is_none() {
+            self.check_amendment(&instance, checkpoint)?;
+        }
         self.touch()?;
         self.know_inbox(&mut instance)?;
         self.apply(by, instance, checkpoint)
@@ -51,6 +54,28 @@ impl Scope<'_, '_> {
         }
         self.check_completions(by, instance, &checkpoint.completions)?;
         self.check_limits(checkpoint)
+    }
+
+    /// An amendment carries out no message that was applied before: neither one that it consumes, nor a start that it puts
+    /// before the inbox. One that waits was not.
+    fn check_amendment(&mut self, instance: &Instance, checkpoint: &Checkpoint) -> Outcome<()> {
+        let start = match &checkpoint.history {
+            History::Replace { prologue, .. } => {
+                prologue.iter().find(|message| message.id == checkpoint.record.start)
+            }
+            History::Append(_) => None,
+        };
+        let removed = start.map(|start| self.repeats_removed_start(start)).transpose()?;
+        if removed == Some(true) {
+            return Err(Refused::Repeat.into());
+        }
+        for id in checkpoint.consumed.iter().copied().chain(start.map(|start| start.id)) {
+            let applied = instance.remembered > 0 && self.is_applied(instance.key, id)?;
+            if applied && !self.waits(instance, id)? {
+                return Err(Refused::Repeat.into());
+            }
+        }
+        Ok(())
     }
 
     /// Every fused completion must name a task of this run that the session holds, once.

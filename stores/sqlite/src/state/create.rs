@@ -12,22 +12,26 @@ use crate::fail::Outcome;
 impl Scope<'_, '_> {
     /// Starts an instance, in one write.
     pub(crate) fn create(&mut self, create: &Create) -> Outcome<Created> {
-        let Create { start: message, reuse } = create;
+        let Create { start: message, reuse, retry } = create;
         self.check_message(message)?;
         let Class::Start(start) = &message.class else {
             let reason = "only a message of class Start creates an instance";
             return Err(Refused::NotExecuted(Cause::new(reason)).into());
         };
         let execution = start.record.execution;
-        let Some(instance) = self.fetch(&message.to)? else {
+        let instance = self.fetch(&message.to)?;
+        if let Some(known) = self.repeated(instance.as_deref(), message, *retry)? {
+            if let Some(instance) = instance {
+                self.put_back(instance);
+            }
+            self.count_dropped(DropReason::Repeat, 1)?;
+            return Ok(Created::Repeat(known));
+        }
+        let Some(instance) = instance else {
             self.touch()?;
             self.found(start.record.clone(), message.clone())?;
             return Ok(Created::New(execution));
         };
-        if let Some(execution) = self.repeated(&instance, message, start)? {
-            self.count_dropped(DropReason::Repeat, 1)?;
-            return Ok(Created::Repeat(execution));
-        }
         // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
         // its parent waits for the answer.
         let status = match instance.record.status {
@@ -44,25 +48,36 @@ impl Scope<'_, '_> {
             return Ok(Created::New(execution));
         }
         match self.deliver(terminating(message.clone()))? {
-            Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(execution)),
+            Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(None)),
             Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
         }
     }
 
-    /// The run that the same start began or will begin, if it was there before: also one that another has replaced since.
+    /// The run of the same start, if that was accepted before; `Some(None)` when only its id is remembered.
     fn repeated(
-        &self,
-        instance: &Instance,
+        &mut self,
+        instance: Option<&Instance>,
         message: &Message,
-        start: &Start,
-    ) -> Outcome<Option<ExecutionId>> {
-        let record = &instance.record;
-        if record.start == message.id || record.execution == start.record.execution {
-            return Ok(Some(record.execution));
+        retry: bool,
+    ) -> Outcome<Option<Option<ExecutionId>>> {
+        if let Some(instance) = instance {
+            let record = &instance.record;
+            if record.start == message.id {
+                return Ok(Some(Some(record.execution)));
+            }
+            if self.waits(instance, message.id)? {
+                let waiting = self.start_that_waits(instance, message.id)?;
+                return Ok(Some(waiting.map(|start| start.record.execution)));
+            }
+            // Another start has replaced its run.
+            if instance.remembered > 0 && self.is_applied(instance.key, message.id)? {
+                return Ok(Some(None));
+            }
         }
-        let known = self.waits(instance, message.id)?
-            || instance.remembered > 0 && self.is_applied(instance.key, message.id)?;
-        Ok(known.then_some(start.record.execution))
+        if self.repeats_removed_start(message)? {
+            return Ok(Some(None));
+        }
+        if retry { self.alike(instance, message) } else { Ok(None) }
     }
 
     /// Puts a new instance in the place of an ended one: record, inbox, history, tasks and timers. The epoch rises, so that
@@ -75,6 +90,8 @@ impl Scope<'_, '_> {
         let superseded = self.count_starts(&old)?;
         self.count_dropped(DropReason::Running, superseded)?;
         let (replaced, memory) = (old.record.start, self.applied(old.key)?);
+        self.start_is_gone(&old.record)?;
+        self.store_hub()?;
         self.remove_instance(old)?;
         let queue = self.queue_key(&record.queue)?;
         let mut new = self.inserted(Instance::new(id, record, (queue, epoch)), message)?;

@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use dauer_store::{Cause, Refused};
 
-use super::Scope;
+use super::{ABSENT, Scope};
 use crate::fail::Outcome;
 
 /// Instances that one transaction deletes.
@@ -22,18 +22,22 @@ const OF_INSTANCES: [&str; 7] = [
 ];
 
 /// Rows that belong to the hub.
-const OF_HUB: [&str; 6] = [
+const OF_HUB: [&str; 7] = [
     "DELETE FROM tags WHERE hub = ?1",
     "DELETE FROM lost WHERE session IN (SELECT key FROM sessions WHERE hub = ?1)",
     "DELETE FROM sessions WHERE hub = ?1",
     "DELETE FROM queues WHERE hub = ?1",
     "DELETE FROM dropped WHERE hub = ?1",
+    "DELETE FROM starts WHERE hub = ?1",
     "DELETE FROM hubs WHERE key = ?1",
 ];
 
 impl Scope<'_, '_> {
     /// Deletes a part; whether there is more. A hub that a living host works in is left alone.
     pub(crate) fn delete(&mut self) -> Outcome<bool> {
+        if self.hub == ABSENT {
+            return Ok(false);
+        }
         for session in self.sessions()? {
             if self.lives(session.key)? && !self.group.lives.is_dead(session.id) {
                 let reason = format!("the host '{}' works in this hub; stop it first", session.host.as_str());

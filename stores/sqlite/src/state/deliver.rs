@@ -1,6 +1,6 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
-use dauer_store::{Class, Delivered, DropReason, Epoch, Hold, Message, Record, Revision, Start, Times};
+use dauer_store::{Class, Delivered, DropReason, Hold, Message, Record, Revision, Start, Times};
 
 use super::Scope;
 use super::instance::Instance;
@@ -27,7 +27,8 @@ impl Scope<'_, '_> {
     pub(super) fn deliver(&mut self, message: Message) -> Outcome<Delivered> {
         match self.fetch(&message.to)? {
             Some(instance) => self.deliver_and_store(instance, message),
-            None => match created_by(&message) {
+            None if self.repeats_removed_start(&message)? => self.drop_message(DropReason::Repeat),
+            None => match self.created_by(&message)? {
                 Some(record) => {
                     self.found(record, message)?;
                     Ok(Delivered::Applied)
@@ -70,10 +71,11 @@ impl Scope<'_, '_> {
     }
 
     /// Why an instance does not take a message at all; when it does, is a matter of its hold.
-    fn judge(&self, instance: &Instance, message: &Message) -> Outcome<Option<DropReason>> {
+    fn judge(&mut self, instance: &Instance, message: &Message) -> Outcome<Option<DropReason>> {
         let record = &instance.record;
         let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
         let repeats = started
+            || self.repeats_removed_start(message)?
             || self.waits(instance, message.id)?
             || message.answers.is_none()
                 && instance.remembered > 0
@@ -96,9 +98,10 @@ impl Scope<'_, '_> {
 
     /// Adds a new instance with the message that brings it into being.
     pub(super) fn found(&mut self, record: Record, message: Message) -> Outcome<()> {
-        let record = self.newborn(record, Revision::default());
+        let floor = self.floor()?;
+        let record = self.newborn(record, floor.revision);
         let queue = self.queue_key(&record.queue)?;
-        let instance = Instance::new(message.to.clone(), record, (queue, Epoch::default()));
+        let instance = Instance::new(message.to.clone(), record, (queue, floor.epoch));
         self.insert_offered(instance, message)
     }
 
@@ -129,7 +132,8 @@ impl Scope<'_, '_> {
     /// A record from a start, with what the store sets.
     pub(super) fn newborn(&self, record: Record, revision: Revision) -> Record {
         let now = self.now;
-        let times = Times { created: now, updated: now, scheduled: record.times.scheduled, completed: None };
+        let (scheduled, completed) = (record.times.scheduled, None);
+        let times = Times { created: now, accepted: now, updated: now, scheduled, completed };
         Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
     }
 
@@ -148,15 +152,15 @@ impl Scope<'_, '_> {
         }
         Ok(())
     }
-}
 
-/// The record of the instance that a message to nobody brings into being.
-fn created_by(message: &Message) -> Option<Record> {
-    let record = match (opens(message), message.to.entity_name()) {
-        (Some(start), _) => start.record.clone(),
-        (None, Some(name)) => Record::entity(name, message),
-        (None, None) => return None,
-    };
-    // What is meant for one run of an instance cannot begin another.
-    message.execution.is_none_or(|execution| execution == record.execution).then_some(record)
+    /// The record of the instance that a message to an absent one creates.
+    fn created_by(&mut self, message: &Message) -> Outcome<Option<Record>> {
+        let record = match (opens(message), message.to.entity_name()) {
+            (Some(start), _) => start.record.clone(),
+            (None, Some(name)) => Record::entity(name, message, self.floor()?.revision),
+            (None, None) => return Ok(None),
+        };
+        // A message for one run of an instance cannot begin another.
+        Ok(message.execution.is_none_or(|execution| execution == record.execution).then_some(record))
+    }
 }

@@ -16,23 +16,31 @@ use crate::wire::{instance_id, read_message, reason_of};
 const PART_ITEMS: usize = 100;
 
 impl View<'_> {
-    /// One part of everything. Parts of a hub that changes meanwhile are each right for their own time.
+    /// One part of everything. Parts of a hub that changes meanwhile are each right for their own time. The values of the hub
+    /// are in the last part: an instance that is removed between two parts is then in the dump, or its start is.
     pub(crate) fn dump(&self, after: Option<&str>) -> Outcome<Dump> {
         let unknown = |text: &str| {
             let reason =
                 format!("{text:?} is no cursor of this store; give `next` of the last part, or nothing");
             Refused::NotExecuted(Cause::new(reason))
         };
-        match after.map(|text| text.split_once('/').ok_or_else(|| unknown(text))).transpose()? {
-            None => {
-                let mut dump = self.dump_instances("")?;
-                dump.items.splice(0..0, self.dump_small()?);
-                Ok(dump)
-            }
-            Some(("instances", id)) => self.dump_instances(id),
-            Some(("tasks", key)) => self.dump_tasks(key.parse().map_err(|_| unknown(key))?),
-            Some((other, _)) => Err(unknown(other).into()),
+        let mut dump =
+            match after.map(|text| text.split_once('/').ok_or_else(|| unknown(text))).transpose()? {
+                None => {
+                    let mut dump = self.dump_instances("")?;
+                    dump.items.splice(0..0, self.dump_small()?);
+                    dump
+                }
+                Some(("instances", id)) => self.dump_instances(id)?,
+                Some(("tasks", key)) => self.dump_tasks(key.parse().map_err(|_| unknown(key))?)?,
+                Some((other, _)) => return Err(unknown(other).into()),
+            };
+        if dump.next.is_none() {
+            dump.items.push(DumpItem::Hub(self.read_hub()?.dump));
+            let starts = self.removed_starts()?;
+            dump.items.extend(starts.into_iter().map(|(id, at)| DumpItem::RemovedStart(id, at)));
         }
+        Ok(dump)
     }
 
     fn dump_small(&self) -> Outcome<Vec<DumpItem>> {

@@ -7,7 +7,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Class, Hold, InstanceId, Message, MessageId, QueueKey, Status, Timestamp};
+use dauer_store::{Class, Hold, InstanceId, Message, MessageId, Record, Status, Timestamp};
 
 use super::View;
 use super::instance::Instance;
@@ -23,7 +23,7 @@ pub(super) const PLAIN: i64 = 1;
 pub(super) const DELAYED: i64 = 2;
 
 /// In place of a key: the message lies in the row of its instance. It came before all others of its time.
-pub(super) const IN_ROW: i64 = 0;
+pub(super) const IN_ROW: i64 = i64::MIN;
 
 /// The messages of one turn.
 #[derive(Debug, Default)]
@@ -94,6 +94,14 @@ fn opens_a_run(message: &Message) -> bool {
     matches!(message.class, Class::Start(_) | Class::Rewind(_))
 }
 
+/// Whether the current run of an instance begins with that message. Another start waits for the end of this run.
+fn begins(message: &Message, instance: &Instance) -> bool {
+    match &message.class {
+        Class::Start(start) | Class::Rewind(start) => start.record.execution == instance.record.execution,
+        Class::Control(_) | Class::Ordinary => false,
+    }
+}
+
 /// Whether the id of a message is remembered once it is applied. An answer is applied once because its schedule is
 /// open only once, and a start because the record names it; it is remembered when the record names another one.
 pub(super) fn is_remembered(message: &Message) -> bool {
@@ -146,8 +154,12 @@ impl View<'_> {
         Ok(self.count_starts(instance)? > 0)
     }
 
-    /// The queue of the first waiting start or rewind.
-    pub(super) fn first_opening(&self, instance: &Instance) -> Outcome<Option<QueueKey>> {
+    /// The record of the start or rewind that opens an ended instance. Its queue and tags are those under which claims find
+    /// the instance: the code of the run that has ended may be gone.
+    pub(super) fn opening_of(&self, instance: &Instance) -> Outcome<Option<Record>> {
+        if !instance.is_over() {
+            return Ok(None);
+        }
         let message = match &instance.inbox {
             Some(inbox) => {
                 inbox.iter().map(|waiting| &waiting.message).find(|message| opens_a_run(message)).cloned()
@@ -163,7 +175,7 @@ impl View<'_> {
             }
         };
         Ok(message.and_then(|message| match message.class {
-            Class::Start(start) | Class::Rewind(start) => Some(start.record.queue),
+            Class::Start(start) | Class::Rewind(start) => Some(start.record),
             Class::Control(_) | Class::Ordinary => None,
         }))
     }
@@ -186,12 +198,32 @@ impl View<'_> {
         Ok(found.optional()?)
     }
 
+    /// The start or rewind that a run begins with which is suspended before it began.
+    fn unborn_start<'i>(&self, instance: &'i Instance) -> Outcome<Option<Candidate<'i>>> {
+        if let Some(inbox) = &instance.inbox {
+            let start = inbox.iter().find(|waiting| begins(&waiting.message, instance));
+            return Ok(start.map(Waiting::candidate));
+        }
+        let mut find = self.db.prepare_cached(
+            "SELECT key, class, bytes, visible, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
+             ORDER BY kind <> 0, position, key",
+        )?;
+        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
+        while let Some(row) = rows.next()? {
+            if begins(&read_message(row.get_ref(4)?.as_blob().unwrap_or_default())?, instance) {
+                return Ok(Some(read_candidate(row)?));
+            }
+        }
+        Ok(None)
+    }
+
     /// What the hold lets through. A rewind that created its instance begins it, as no start ever comes.
     pub(super) fn admission(&self, instance: &Instance) -> Outcome<Admission> {
         let control = classes(&[CLASS_SUSPEND, CLASS_RESUME, CLASS_TERMINATE]);
         let (mut admitted, sender) = match &instance.record.hold {
             Hold::Open => (control | classes(&[CLASS_START, CLASS_REWIND, CLASS_ORDINARY]), None),
             Hold::Control => (control | classes(&[CLASS_START]), None),
+            Hold::Unborn => (control, None),
             Hold::From(owner) => (control, Some(owner.to_string())),
             Hold::Ended => (classes(&[CLASS_START, CLASS_REWIND]), None),
         };
@@ -245,10 +277,11 @@ impl View<'_> {
         if candidates.is_empty() {
             return Ok(None);
         }
-        let start = self.waiting_start(instance)?;
+        let unborn = instance.record.hold == Hold::Unborn;
+        let start = if unborn { self.unborn_start(instance)? } else { self.waiting_start(instance)? };
         let due = start.as_ref().is_some_and(|start| start.visible <= self.now);
-        // A start that is not due comes only with what woke the instance: alone it would run before its time.
-        let least = if start.is_some() && !due { 2 } else { 1 };
+        // A start that is not due, or whose run is suspended, comes only with what woke the instance: alone it would begin.
+        let least = if start.is_some() && (!due || unborn) { 2 } else { 1 };
         let first = start.as_ref().map(|start| start.key);
         let rest = candidates.into_iter().filter(|candidate| Some(candidate.key) != first);
         let mut batch = TurnBatch::default();
@@ -296,16 +329,16 @@ impl View<'_> {
         Ok(read_message(&body)?)
     }
 
-    /// What the current run of an instance waits to begin with, as it lies in the file.
+    /// The start or rewind that an instance begins with next, from the file.
     pub(crate) fn read_start(&self, id: &InstanceId) -> Outcome<Option<Message>> {
-        let instance = self.instance(id)?.filter(|instance| instance.record.history_len == 0);
-        let Some(instance) = instance else { return Ok(None) };
-        let begins = |message: &Message| match &message.class {
-            // Another one waits for the end of this run.
-            Class::Start(start) | Class::Rewind(start) => start.record.execution == instance.record.execution,
-            Class::Control(_) | Class::Ordinary => false,
-        };
-        if let Some(start) = instance.read_start()?.filter(&begins) {
+        let Some(instance) = self.instance(id)? else { return Ok(None) };
+        let ended = instance.record.status.is_ended();
+        if instance.record.history_len != 0 && !ended {
+            return Ok(None);
+        }
+        let opens = |message: &Message| matches!(message.class, Class::Start(_) | Class::Rewind(_));
+        let begins = |message: &Message| opens(message) && (ended || begins(message, &instance));
+        if let Some(start) = instance.read_start()?.filter(begins) {
             return Ok(Some(start));
         }
         let mut find = self.db.prepare_cached(

@@ -304,6 +304,7 @@ fn read_record(row: &Row<'_>) -> Outcome<Record> {
     record.attempts = row.get(17)?;
     record.times = Times {
         created: Timestamp(row.get(18)?),
+        accepted: Timestamp::default(),
         updated: Timestamp(row.get(19)?),
         scheduled: None,
         completed: row.get::<_, Option<i64>>(20)?.map(Timestamp),

@@ -8,7 +8,7 @@ use dauer_store::{Cause, DumpItem, InstanceDump, Refused, SessionId, TaskDump, T
 
 use super::instance::{Grip, Held, Instance};
 use super::task::HeldTask;
-use super::{Scope, signed};
+use super::{ABSENT, Scope, signed};
 use crate::fail::{Fail, Outcome};
 use crate::wire::{reason_code, write_message};
 
@@ -22,10 +22,11 @@ impl Scope<'_, '_> {
     /// Loads one part. Instances come before their tasks, as in a dump.
     pub(crate) fn load(&mut self, items: &[DumpItem]) -> Outcome<()> {
         let mut pristine = self.view.db.prepare_cached("SELECT pristine FROM hubs WHERE key = ?1")?;
-        if !pristine.query_row([self.hub], |row| row.get::<_, bool>(0))? {
+        if self.hub != ABSENT && !pristine.query_row([self.hub], |row| row.get::<_, bool>(0))? {
             return Err(refused("the hub is in use; load needs an empty one").into());
         }
         items.iter().try_for_each(DumpItem::loadable)?;
+        self.make()?;
         // First the file's time, by which all else is judged.
         for item in items {
             if let DumpItem::Now(now) = item {
@@ -47,12 +48,17 @@ impl Scope<'_, '_> {
                     let host = session.host.as_str();
                     self.load_session(session.id, host, (LEASE_UNKNOWN, session.expires_at))?;
                 }
+                DumpItem::Hub(hub) => self.load_hub(hub)?,
+                DumpItem::RemovedStart(id, at) => {
+                    self.put_removed_start(id, at)?;
+                }
                 DumpItem::Instance(dump) => self.load_instance(*dump)?,
                 DumpItem::Task(dump) => self.load_task(*dump)?,
                 // Refused above.
                 DumpItem::Damaged(..) => {}
             }
         }
+        self.store_hub()?;
         // Some came before the session that holds them.
         for session in self.sessions()? {
             self.settle_held(session.key)?;

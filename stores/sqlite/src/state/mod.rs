@@ -16,6 +16,7 @@ mod gather;
 mod history;
 mod hot;
 mod inbox;
+mod inspect;
 mod instance;
 mod limits;
 mod load;
@@ -28,6 +29,7 @@ mod release;
 mod row;
 mod scale;
 mod sessions;
+mod starts;
 mod statements;
 mod tags;
 mod tail;
@@ -60,7 +62,10 @@ pub(crate) use statements::Statements;
 pub(crate) use tags::catch_up as catch_up_tags;
 pub(crate) use undelivered::{Parcel, Undelivered, What};
 
-/// One hub in a transaction that only reads. The hub 0 is one that nobody has written to: it is empty.
+/// The key of a hub that is not in the file: nothing has it, so that the hub is empty.
+pub(crate) const ABSENT: i64 = 0;
+
+/// One hub in a transaction that only reads.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'c> {
     pub(crate) db: &'c Connection,
@@ -75,6 +80,8 @@ pub(crate) struct Known {
     /// Hubs that something was done to, so that no dump may be loaded into them.
     used: BTreeSet<i64>,
     queues: BTreeMap<(i64, QueueKey), i64>,
+    /// The values of hubs.
+    values: BTreeMap<i64, starts::HubValues>,
     hosts: BTreeMap<HostId, i64>,
     /// How far the index of tags goes, once somebody has asked.
     tagged: Option<i64>,
@@ -100,6 +107,8 @@ pub(crate) struct Group {
     pub(crate) offers: Vec<Offer>,
     /// What this transaction has done.
     pub(crate) effort: Effort,
+    /// The hubs that it has written to.
+    pub(crate) touched: BTreeSet<i64>,
     /// A time beyond the clock's that this transaction has learnt of.
     pub(crate) raised: Timestamp,
     pub(crate) undelivered: Arc<Undelivered>,
@@ -131,6 +140,7 @@ impl Group {
             due: Vec::new(),
             offers: Vec::new(),
             effort: Effort::default(),
+            touched: BTreeSet::new(),
             raised: Timestamp::default(),
             undelivered,
             lives,
@@ -149,6 +159,7 @@ impl Group {
         self.kept_ready = false;
         self.due.clear();
         self.effort = Effort::default();
+        self.touched.clear();
         self.raised = Timestamp::default();
         self.buried.clear();
         self.won_again.clear();
@@ -201,7 +212,7 @@ impl<'c> View<'c> {
     pub(crate) fn of(db: &'c Connection, name: &HubName, now: Timestamp) -> Outcome<Self> {
         let mut find = db.prepare_cached("SELECT key FROM hubs WHERE name = ?1")?;
         let hub = find.query_row([name.as_str()], |row| row.get(0)).optional()?;
-        Ok(Self { db, hub: hub.unwrap_or(0), now })
+        Ok(Self { db, hub: hub.unwrap_or(ABSENT), now })
     }
 
     /// The record of an instance, with the fence that a commit would have to carry.
@@ -235,7 +246,7 @@ impl<'c> View<'c> {
 }
 
 impl<'g, 'c> Scope<'g, 'c> {
-    /// Opens a hub, and makes it when it is not there.
+    /// Opens a hub, as far as it is there. [`Scope::touch`] makes it.
     pub(crate) fn of(
         (db, statements): (&'c Connection, &'g mut Statements<'c>),
         name: &'g HubName,
@@ -245,18 +256,31 @@ impl<'g, 'c> Scope<'g, 'c> {
         let hub = match group.known.hubs.get(name) {
             Some(hub) => *hub,
             None => {
-                db.prepare_cached("INSERT OR IGNORE INTO hubs (name, pristine) VALUES (?1, 1)")?
-                    .execute([name.as_str()])?;
                 let hub = View::of(db, name, now)?.hub;
-                group.known.hubs.insert(name.clone(), hub);
+                if hub != ABSENT {
+                    group.known.hubs.insert(name.clone(), hub);
+                }
                 hub
             }
         };
         Ok(Self { view: View { db, hub, now }, statements, name, limits, group })
     }
 
-    /// Something is done to the hub: from now on no dump may be loaded into it.
+    /// Makes the hub when it is absent. Only what puts something into it does: a start, a message, a session, a load. What
+    /// reads or removes finds an absent hub empty.
+    fn make(&mut self) -> Outcome<()> {
+        if self.view.hub == ABSENT {
+            let name = self.name;
+            self.run("INSERT INTO hubs (name, pristine) VALUES (?1, 1)", [name.as_str()])?;
+            self.view.hub = self.view.db.last_insert_rowid();
+            self.group.known.hubs.insert(name.clone(), self.view.hub);
+        }
+        Ok(())
+    }
+
+    /// Something is done to the hub, which is made when it is absent. From now on no dump may be loaded into it.
     fn touch(&mut self) -> Outcome<()> {
+        self.make()?;
         if self.group.known.used.insert(self.hub) {
             self.db
                 .prepare_cached("UPDATE hubs SET pristine = 0 WHERE key = ?1 AND pristine = 1")?
@@ -270,6 +294,9 @@ impl<'g, 'c> Scope<'g, 'c> {
         let rows = self.statements.get(self.view.db, sql)?.execute(values)?;
         self.group.effort.statements += 1;
         self.group.effort.rows += rows as u64;
+        if self.view.hub != ABSENT {
+            self.group.touched.insert(self.view.hub);
+        }
         Ok(rows)
     }
 

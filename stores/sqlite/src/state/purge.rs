@@ -5,7 +5,7 @@ use rusqlite::params;
 use dauer_store::{Hint, InstanceId, Order, Purge, Purged, Query};
 
 use super::instance::Instance;
-use super::{Scope, View};
+use super::{ABSENT, Scope, View};
 use crate::fail::Outcome;
 
 /// Free pages that stay in the file.
@@ -28,6 +28,9 @@ impl View<'_> {
 impl Scope<'_, '_> {
     /// Removes instances that have ended and for which no start or rewind waits.
     pub(crate) fn purge(&mut self, purge: &Purge) -> Outcome<Purged> {
+        if self.hub == ABSENT {
+            return Ok(Purged { count: 0, more: false });
+        }
         self.touch()?;
         let (ids, more): (Vec<InstanceId>, bool) = match purge {
             Purge::Ids(ids) => (ids.clone(), false),
@@ -56,6 +59,7 @@ impl Scope<'_, '_> {
             }
         }
         if count > 0 {
+            self.store_hub()?;
             self.give_back_pages()?;
         }
         Ok(Purged { count, more })
@@ -77,6 +81,7 @@ impl Scope<'_, '_> {
     fn erase(&mut self, mut instance: Box<Instance>) -> Outcome<()> {
         let hint = Hint::Status(instance.id.clone(), instance.record.status);
         self.discard_tasks_of(&mut instance)?;
+        self.removed(&instance)?;
         self.remove_instance(instance)?;
         self.hint(hint);
         Ok(())

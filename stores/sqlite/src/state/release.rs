@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dauer_store::{Fence, Hint, Item, Release, SessionId, TaskFence, Timestamp, Trouble};
 
+use super::task::HeldTask;
 use super::{Scope, fenced};
 use crate::fail::Outcome;
 
@@ -42,12 +43,15 @@ impl Scope<'_, '_> {
 
     fn release_task(&mut self, session: i64, fence: &TaskFence, release: &Release) -> Outcome<()> {
         let Some(mut instance) = self.fetch(&fence.instance)? else { return fenced() };
+        let is_held = |task: &HeldTask| task.is_held_by(session, fence.epoch);
+        if !self.task_of(&instance, fence.task)?.is_some_and(|task| is_held(&task)) {
+            self.put_back(instance);
+            return fenced();
+        }
         self.put_out(&mut instance)?;
         let held = self.task_of(&instance, fence.task)?;
         self.put_back(instance);
-        let Some(mut task) = held.filter(|task| task.is_held_by(session, fence.epoch)) else {
-            return fenced();
-        };
+        let Some(mut task) = held.filter(|task| is_held(task)) else { return fenced() };
         if task.withdrawn {
             return self.discard_task(&task);
         }

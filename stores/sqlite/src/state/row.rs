@@ -283,13 +283,12 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Finds where claims look for it. An ended instance is opened by the code of the waiting start: the code of the
-    /// run that has ended may be gone.
+    /// Finds where claims look for it.
     fn settle(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let waiting = if instance.is_over() { self.first_opening(instance)? } else { None };
-        let kind = waiting.as_ref().unwrap_or(&instance.record.queue).kind;
-        let offered = match &waiting {
-            Some(queue) => self.queue_key(queue)?,
+        let opening = self.opening_of(instance)?;
+        let kind = opening.as_ref().unwrap_or(&instance.record).queue.kind;
+        let offered = match &opening {
+            Some(next) => self.queue_key(&next.queue)?,
             None => instance.queue,
         };
         let free = match instance.holder {

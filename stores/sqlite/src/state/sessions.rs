@@ -122,24 +122,25 @@ impl Scope<'_, '_> {
             return fenced();
         }
         self.touch()?;
-        self.forget_old_sessions()?;
-        let expires_at = self.now.after(host.lease);
-        let Some(known) = known else {
-            let hub = self.view.hub;
-            self.run(
-                "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
-                params![
-                    hub,
-                    host.session.0.to_be_bytes(),
-                    host.id.as_str(),
-                    millis(host.lease),
-                    expires_at.0
-                ],
-            )?;
-            return Ok(());
-        };
-        self.extend(&Session { lease: host.lease, ..known })
+        match known {
+            Some(known) => self.extend(&Session { lease: host.lease, ..known })?,
+            None => {
+                let (hub, expires_at) = (self.view.hub, self.now.after(host.lease));
+                self.run(
+                    "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed)
+                     VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
+                    params![
+                        hub,
+                        host.session.0.to_be_bytes(),
+                        host.id.as_str(),
+                        millis(host.lease),
+                        expires_at.0
+                    ],
+                )?;
+            }
+        }
+        // Last: the session that attaches again may be one of them.
+        self.forget_old_sessions()
     }
 
     /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its own.

@@ -8,7 +8,9 @@ use dauer_store::{
     QueueKey, Revision, Start, Task, TaskFence, Timestamp,
 };
 
-use super::record::{WireQueue, WireRecord, from_wire, queue_from_wire, queue_to_wire, to_wire};
+#[cfg(feature = "faults")]
+use super::record::queue_from_wire;
+use super::record::{WireQueue, WireRecord, from_wire, queue_to_wire, to_wire};
 use super::{Read, Unreadable, execution, instance_id, message_id, number, seal, unseal};
 
 /// The classes as numbers, also in the column `class` of the inbox.
@@ -205,6 +207,7 @@ pub(crate) fn write_task(task: &Task) -> Vec<u8> {
     })
 }
 
+#[cfg(feature = "faults")]
 pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
     let wire: WireTask = unseal(bytes)?;
     Ok(Task {

@@ -20,16 +20,17 @@ pub(crate) use code::{kind_code, kind_of, reason_code, reason_of, status_code, s
 pub(crate) use last::{LastCommit, digest};
 pub(crate) use message::{
     CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
-    read_item, read_message, read_task, read_task_body, write_item, write_message, write_task,
-    write_task_body,
+    read_item, read_message, read_task_body, write_item, write_message, write_task, write_task_body,
 };
 pub(crate) use record::{
-    hold_code, read_base, read_details, read_record, read_tags, same_base, same_details, write_base,
+    accept_base, hold_code, read_base, read_details, read_tags, same_base, same_details, write_base,
     write_details, write_record,
 };
 pub(crate) use tail::{Tail, count_tail, read_tail, write_tail};
 pub(crate) use taken::{count_taken, read_taken, write_taken};
 pub(crate) use trail::{read_trail, write_trail};
+#[cfg(feature = "faults")]
+pub(crate) use {message::read_task, record::read_record};
 
 /// The format byte of every blob that this crate writes.
 const FORMAT: u8 = 1;

@@ -113,12 +113,15 @@ pub(super) struct WireRecord {
     trace: Option<Bytes>,
     #[prost(message, optional, tag = "23")]
     entity: Option<WireEntity>,
+    #[prost(int64, tag = "24")]
+    accepted: i64,
 }
 
 pub(crate) fn write_record(record: &Record) -> Vec<u8> {
     seal(&to_wire(record))
 }
 
+#[cfg(feature = "faults")]
 pub(crate) fn read_record(bytes: &[u8]) -> Read<Record> {
     from_wire(unseal(bytes)?)
 }
@@ -134,6 +137,8 @@ struct WireBase {
     tags: BTreeMap<String, String>,
     #[prost(int64, optional, tag = "4")]
     scheduled: Option<i64>,
+    #[prost(int64, tag = "5")]
+    accepted: i64,
 }
 
 /// What of a record changes seldom and may be large.
@@ -157,7 +162,8 @@ struct WireDetails {
 
 /// Whether two records have the same [`write_base`].
 pub(crate) fn same_base(a: &Record, b: &Record) -> bool {
-    a.start == b.start && a.parent == b.parent && a.tags == b.tags && a.times.scheduled == b.times.scheduled
+    let times = |record: &Record| (record.times.scheduled, record.times.accepted);
+    a.start == b.start && a.parent == b.parent && a.tags == b.tags && times(a) == times(b)
 }
 
 pub(crate) fn write_base(record: &Record) -> Vec<u8> {
@@ -166,7 +172,14 @@ pub(crate) fn write_base(record: &Record) -> Vec<u8> {
         parent: record.parent.as_deref().map(parent_to_wire),
         tags: record.tags.to_map(),
         scheduled: record.times.scheduled.map(|time| time.0),
+        accepted: record.times.accepted.0,
     })
+}
+
+/// The same base with the time at which its start was accepted.
+pub(crate) fn accept_base(bytes: &[u8], accepted: Timestamp) -> Read<Vec<u8>> {
+    let wire: WireBase = unseal(bytes)?;
+    Ok(seal(&WireBase { accepted: accepted.0, ..wire }))
 }
 
 /// Only the tags of it.
@@ -181,6 +194,7 @@ pub(crate) fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     record.parent = wire.parent.map(parent_from_wire).transpose()?;
     record.tags = wire.tags.into();
     record.times.scheduled = wire.scheduled.map(Timestamp);
+    record.times.accepted = Timestamp(wire.accepted);
     Ok(())
 }
 
@@ -225,7 +239,7 @@ pub(crate) fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record)
 fn owner_of(hold: &Hold) -> Option<&InstanceId> {
     match hold {
         Hold::From(owner) => Some(owner),
-        Hold::Open | Hold::Control | Hold::Ended => None,
+        Hold::Open | Hold::Control | Hold::Unborn | Hold::Ended => None,
     }
 }
 
@@ -236,6 +250,7 @@ pub(crate) fn hold_code(hold: &Hold) -> u32 {
         Hold::Control => 2,
         Hold::From(_) => 3,
         Hold::Ended => 4,
+        Hold::Unborn => 5,
     }
 }
 
@@ -245,6 +260,7 @@ fn hold_of(code: u32, owner: Option<String>) -> Read<Hold> {
         (2, None) => Ok(Hold::Control),
         (3, Some(owner)) => Ok(Hold::From(instance_id(owner)?)),
         (4, None) => Ok(Hold::Ended),
+        (5, None) => Ok(Hold::Unborn),
         _ => Err(Unreadable::of("a hold")),
     }
 }
@@ -325,6 +341,7 @@ pub(super) fn to_wire(record: &Record) -> WireRecord {
         failure: blob(&record.failure),
         trace: blob(&record.trace),
         entity: record.entity.as_deref().map(entity_to_wire),
+        accepted: record.times.accepted.0,
     }
 }
 
@@ -351,6 +368,7 @@ pub(super) fn from_wire(wire: WireRecord) -> Read<Record> {
         hold,
         times: Times {
             created: Timestamp(wire.created),
+            accepted: Timestamp(wire.accepted),
             updated: Timestamp(wire.updated),
             scheduled: wire.scheduled.map(Timestamp),
             completed: wire.completed.map(Timestamp),

@@ -346,6 +346,7 @@ impl Wire for Refused {
             Self::Exists(status) => return (4u32.put(out), status.put(out)).1,
             Self::Newer(format) => (5, String::new(), vec![u64::from(*format)]),
             Self::Corrupt(c) => (6, cause(c), vec![]),
+            Self::Repeat => (7, String::new(), vec![]),
             other => panic!("the helper does not know {other:?}"),
         };
         u32::put(&code, out);
@@ -366,6 +367,7 @@ impl Wire for Refused {
             // A name in a limit lives for ever; a test can afford that.
             3 => Self::TooLarge(Limit { name: text.leak(), found: numbers[0], allowed: numbers[1] }),
             5 => Self::Newer(numbers[0] as u32),
+            7 => Self::Repeat,
             _ => Self::Corrupt(Cause::new(text)),
         }
     }

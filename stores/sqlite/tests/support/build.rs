@@ -44,7 +44,7 @@ pub(crate) fn start(id: &str) -> Create {
     let execution = ExecutionId(u128::from_be_bytes(start.id.0));
     let record = Record::pending(queue, execution, start.id);
     start.class = Class::Start(Box::new(Start { record, over: Over::Refuse }));
-    Create { start, reuse: Reuse::default() }
+    Create::new(start, Reuse::default())
 }
 
 pub(crate) fn host(number: u128, lease: Duration) -> Host {

@@ -98,8 +98,13 @@ pub(crate) struct SqliteFixture {
 /// Options of a store with that clock, and limits small enough for quick rules about them.
 pub(crate) fn options(clock: &Arc<ManualClock>) -> Options {
     let delay = Duration::from_secs(100 * 24 * 60 * 60);
-    let limits =
-        StoreLimits { message_bytes: 10_000, checkpoint_bytes: 100_000, checkpoint_items: 100, delay };
+    let limits = StoreLimits {
+        message_bytes: 10_000,
+        checkpoint_bytes: 100_000,
+        checkpoint_items: 100,
+        delay,
+        removed_starts: 8,
+    };
     // So near that most rules see both what the index of tags has and what it lacks.
     Options { clock: clock.clone(), limits, tags_behind: 2, ..Options::default() }
 }

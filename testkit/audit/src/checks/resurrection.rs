@@ -1,12 +1,15 @@
 //! I18: a purged execution never returns.
 
+use dauer_core::limits::START_RETRY_MAX;
+
 use crate::report::{Finding, Place, Tally};
 use crate::view::Views;
 use crate::{Action, ClientJournal, Outcome};
 
-pub(super) fn check(views: &Views<'_>, journal: &ClientJournal) -> Finding {
+pub(super) fn check(views: &Views<'_>, journal: Option<&ClientJournal>) -> Finding {
     let mut tally = Tally::default();
-    for (instance, operations) in journal.by_instance() {
+    removed_starts(views, &mut tally);
+    for (instance, operations) in journal.into_iter().flat_map(ClientJournal::by_instance) {
         let record = views.by_id.get(instance).map(|view| &view.dump.record);
         for operation in operations.iter().filter(|operation| operation.outcome == Outcome::Acknowledged) {
             let Action::Purged { execution } = operation.action else { continue };
@@ -31,4 +34,19 @@ pub(super) fn check(views: &Views<'_>, journal: &ClientJournal) -> Finding {
         }
     }
     tally.finding()
+}
+
+/// A start whose instance was removed begins no other run for as long as a client may retry it.
+fn removed_starts(views: &Views<'_>, tally: &mut Tally) {
+    let removed = &views.snapshot.removed_starts;
+    for (id, view) in views.by_id.iter().filter(|_| !removed.is_empty()) {
+        let record = &view.dump.record;
+        let begun_again =
+            removed.get(&record.start).filter(|at| record.times.accepted.since(**at) <= START_RETRY_MAX);
+        tally.check(
+            begun_again.is_none(),
+            || Place::of(id),
+            || format!("was begun again by start {}, whose instance was removed", record.start),
+        );
+    }
 }

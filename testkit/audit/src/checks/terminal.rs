@@ -26,6 +26,8 @@ fn held(view: &View<'_>, tally: &mut Tally) {
     let place = || Place::of(view.id);
     let fits = match status {
         _ if status.is_ended() => *hold == Hold::Ended,
+        // A client suspends a run that has not begun from outside: its history has no event yet.
+        Status::Suspended if record.history_len == 0 => matches!(hold, Hold::Control | Hold::Unborn),
         Status::Pending | Status::Suspended => *hold == Hold::Control,
         // A run that was continued and has not begun is held for its start.
         _ if record.history_len == 0 && !view.is_entity() => matches!(hold, Hold::Open | Hold::Control),
@@ -90,7 +92,8 @@ fn outcome(view: &View<'_>, index: usize, completed: &ExecutionCompletedEvent, t
     tally.check(same, place, || "the failure of the record is not that of the history".into());
 }
 
-/// The last word of the history on suspension holds. A continued run may have none and be suspended from before.
+/// The last word of the history on suspension holds. A continued run may have none and be suspended from before, and one
+/// that has not begun is suspended without a word.
 fn suspended(view: &View<'_>, tally: &mut Tally) {
     let record = &view.dump.record;
     let word = view.events.iter().rev().find_map(|entry| match entry.event.event_type {
@@ -99,7 +102,8 @@ fn suspended(view: &View<'_>, tally: &mut Tally) {
         _ => None,
     });
     let is = record.status == Status::Suspended;
-    if record.status.is_ended() || (word.is_none() && record.generation > 0) {
+    let unsaid = word.is_none() && (record.generation > 0 || record.hold == Hold::Unborn);
+    if record.status.is_ended() || unsaid {
         return;
     }
     tally.check(

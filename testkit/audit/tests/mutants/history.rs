@@ -117,6 +117,9 @@ pub(crate) const TERMINAL: &[Mutant] = &[
             world.instance("idle").record.times.completed = Some(at(1));
         },
     ),
+    mutant("a begun run is held as unborn", TerminalIsFinal, "held as Unborn", |world| {
+        world.instance("paused").record.hold = Hold::Unborn;
+    }),
     mutant("a suspension is forgotten", TerminalIsFinal, "was suspended", |world| {
         let dump = world.instance("paused");
         dump.record.status = Status::Running;

@@ -116,6 +116,10 @@ pub(crate) const RESURRECTION: &[Mutant] = &[
             world.client.operations.push(operation);
         }
     }),
+    mutant("a removed start begins a run", NoResurrection, "whose instance was removed", |world| {
+        let record = &world.snapshot.instances[&name("done")].record;
+        world.snapshot.removed_starts.insert(record.start, record.times.accepted);
+    }),
 ];
 
 pub(crate) const CONSERVATION: &[Mutant] = &[mutant(

@@ -215,7 +215,7 @@ fn scheduled() -> Build {
 fn entity() -> Build {
     let mut build = Build::pending("@counter@a");
     let first = build.dump.inbox.remove(0);
-    build.dump.record = Record::entity("counter", &first);
+    build.dump.record = Record::entity("counter", &first, Revision::default());
     build.settle();
     build
 }

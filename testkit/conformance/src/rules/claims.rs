@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dauer_store::{ClaimedTurn, Filter, Queues, Refused, Tags, VersionRule, Want};
+use dauer_store::{ClaimedTurn, Filter, Queues, Refused, Status, Tags, VersionRule, Want};
 use futures::FutureExt as _;
 
 use crate::message::{names, only};
 use crate::run::open;
 use crate::session::want;
 use crate::world::{HOUR, World};
-use crate::{Fixture, Step};
+use crate::{Call, Fixture, Step};
 
 /// A claim returns work of the queues it names, by name and version, and leaves the rest to others.
 pub async fn r12a_a_claim_filters_by_queue(fixture: &dyn Fixture) {
@@ -200,4 +200,32 @@ fn told(
         Some(Ok(turns)) => turns,
         Some(Err(refused)) => panic!("{}: await_turns was refused: {refused}", w.rule),
     }
+}
+
+/// A claim of an ended instance for which a start of another name waits, won and never received, comes back to a claim of
+/// that start's queue: the code of the run that has ended may be gone.
+pub async fn r12j_a_dropped_claim_comes_back_by_its_start(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.ended("order").await;
+    w.deliver(w.start_in("order", "Refunds", |_| {})).await;
+    let session = w.session().await;
+    let refunds = || Want { queues: only("Refunds"), ..want(10) };
+    w.dropped(Call::ClaimTurns, session.work().claim_turns(refunds())).await;
+    let orders = session.claim(Want { queues: only("Orders"), ..want(10) }).await;
+    w.same(&orders.len(), &0, "the queue of the run that has ended does not get it");
+    w.same(&names(&session.claim(refunds()).await), &vec!["order"], "the queue of its start does");
+}
+
+/// An ended instance for which a start waits is claimed by the tags of that start.
+pub async fn r12k_an_ended_instance_has_the_tags_of_its_start(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let zone = |zone: &str| -> Tags { [("zone".to_owned(), zone.to_owned())].into_iter().collect() };
+    w.start_with(w.start_in("order", "Orders", |record| record.tags = zone("north"))).await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.deliver(w.start_in("order", "Orders", |record| record.tags = zone("south"))).await;
+    let session = w.session().await;
+    let north = session.claim(Want { tags: zone("north"), ..want(10) }).await;
+    w.same(&north.len(), &0, "the tags of the run that has ended are not asked");
+    let south = session.claim(Want { tags: zone("south"), ..want(10) }).await;
+    w.same(&names(&south), &vec!["order"], "those of its start are");
 }

@@ -1,17 +1,22 @@
 //! Rule 18, create: a start is carried out once, and replaces what it may.
 
-use dauer_store::{Created, Delivered, DropReason, Message, Over, Refused, Reuse, Status};
+use std::time::Duration;
+
+use dauer_core::limits::START_RETRY_MAX;
+use dauer_store::{
+    Class, Create, Created, Delivered, DropReason, ExecutionId, Message, Over, Purge, Refused, Reuse, Status,
+};
 
 use crate::message::{execution, ids};
 use crate::run::open;
-use crate::world::World;
+use crate::world::{World, instance};
 use crate::{Fixture, Step};
 
 /// The same start again is a repeat, while the instance runs and after it has ended, whatever the policy says.
 pub async fn r18a_the_same_start_again_is_a_repeat(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let start = w.start("order").await;
-    let again = Ok(Created::Repeat(execution(&start)));
+    let again = Ok(Created::Repeat(Some(execution(&start))));
     let repeat = |start: Message| w.create(start, Reuse::default());
     w.same(&repeat(start.clone()).await.map_err(|r| r.to_string()), &again, "a start that waits is repeated");
     let turn = w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
@@ -42,7 +47,7 @@ async fn a_start_is_known_wherever_it_got(w: &World<'_>) {
     let again = w.ok(again, "create");
     w.same(
         &again,
-        &Created::Repeat(execution(&waiting)),
+        &Created::Repeat(Some(execution(&waiting))),
         "a start that waits for an ended instance is known",
     );
 }
@@ -109,4 +114,69 @@ pub async fn r18c_a_start_respects_what_is_there(fixture: &dyn Fixture) {
     let won = results.iter().filter(|result| matches!(result, Ok(Created::New(_)))).count();
     let lost = results.iter().filter(|result| matches!(result, Err(Refused::Exists(_)))).count();
     w.same(&(won, lost), &(1, 7), "of starts at the same time one wins");
+}
+
+/// A repeat is answered with the run of the start that is there or waits, whatever run the repeat itself names: a client
+/// that sends its request again draws another.
+pub async fn r18d_a_repeat_names_the_run_that_is_there(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let start = w.start("order").await;
+    let repeat = |start: &Message| w.create(drawn_again(start), Reuse { replaceable: vec![Status::Running] });
+    let there = Created::Repeat(Some(execution(&start)));
+    w.same(&w.ok(repeat(&start).await, "create"), &there, "a run that has not begun is named");
+    w.run(Step::of).await;
+    w.same(&w.ok(repeat(&start).await, "create"), &there, "a run that has begun is named");
+
+    let next = w.start_message("order");
+    let replacing = w.create(next.clone(), Reuse { replaceable: vec![Status::Running] }).await;
+    w.same(&w.ok(replacing, "create"), &Created::Replacing(execution(&next)), "the next start waits");
+    let waits = Created::Repeat(Some(execution(&next)));
+    w.same(&w.ok(repeat(&next).await, "create"), &waits, "a run that waits is named");
+    w.run(|turn| Step::of(turn).ended(Status::Terminated)).await;
+    w.ok(w.manage().purge(Purge::Ids(vec![instance("order")])).await, "purge");
+    let removed = w.ok(repeat(&start).await, "create");
+    w.same(&removed, &Created::Repeat(None), "no run is named when only the start's id is remembered");
+}
+
+/// The same start as another attempt at its request would be: with a run of its own.
+fn drawn_again(start: &Message) -> Message {
+    let mut again = start.clone();
+    if let Class::Start(start) = &mut again.class {
+        start.record.execution = ExecutionId(start.record.execution.0 ^ 1);
+    }
+    again
+}
+
+/// A start without a request id is a repeat only as a retry, of an equal start that was accepted shortly before: of the one
+/// that is there, of one that waits, and of one that was removed. Otherwise the reuse policy decides.
+pub async fn r18e_an_equal_start_is_a_repeat_only_as_a_retry(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let again = |start: Message, retry| {
+        let create = Create { start, reuse: Reuse::default(), retry };
+        async { w.manage().create(vec![create]).await.pop().expect("one answer") }
+    };
+    w.start_with(w.alike_start("order", 1)).await;
+    let is_repeat = |created: Result<Created, Refused>, what: &str| {
+        w.check(matches!(created, Ok(Created::Repeat(_))), &format!("{what}: {created:?}"));
+    };
+    is_repeat(again(w.alike_start("order", 2), true).await, "a retry of a start that waits is a repeat");
+    let deliberate = again(w.alike_start("order", 3), false).await;
+    let exists = matches!(deliberate, Err(Refused::Exists(Status::Pending)));
+    w.check(exists, &format!("an equal start is a start of its own: {deliberate:?}"));
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    is_repeat(again(w.alike_start("order", 4), true).await, "so is one of a start whose run has ended");
+    w.ok(w.manage().purge(Purge::Ids(vec![instance("order")])).await, "purge");
+    is_repeat(again(w.alike_start("order", 5), true).await, "and one of a start whose run was removed");
+    let other = again(w.alike_start("other", 6), true).await;
+    w.check(matches!(other, Ok(Created::New(_))), "a retry whose first attempt never arrived is carried out");
+
+    w.advance(START_RETRY_MAX + Duration::from_secs(1)).await;
+    let late = again(w.alike_start("order", 7), true).await;
+    w.check(
+        matches!(late, Ok(Created::New(_))),
+        "a start that was accepted long ago is not retried any more",
+    );
+    let late = again(w.alike_start("other", 8), true).await;
+    let exists = matches!(late, Err(Refused::Exists(Status::Pending)));
+    w.check(exists, &format!("nor is one whose run is there: {late:?}"));
 }

@@ -1,6 +1,6 @@
 //! Rule 2, fence: a commit passes only in the hands that claimed it, in the state that was claimed.
 
-use dauer_store::{Control, Epoch, ExecutionId, Revision};
+use dauer_store::{Control, Epoch, ExecutionId, Hold, Purge, Revision, Status};
 
 use crate::run::open;
 use crate::session::GiveBack;
@@ -144,4 +144,36 @@ pub async fn r02f_a_refused_checkpoint_leaves_nothing(fixture: &dyn Fixture) {
 
     w.same(&w.snapshot().await, &before, "a refused checkpoint has no effect");
     session.no_task("a refused checkpoint schedules nothing").await;
+}
+
+/// An amendment of an instance that no session ever claimed takes its start out, wherever that waits. So the instance
+/// can be purged, and its id can be started again.
+pub async fn r02g_an_amendment_consumes_the_start(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let start = w.start("order").await;
+    let never_sent = w.control_to("order", Control::Terminate);
+    let turn = w.unclaimed("order", vec![start, never_sent]).await;
+    w.ok(w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await, "amend");
+    ended_and_free(&w, "order").await;
+
+    // A start that an amendment has put before the inbox goes with the next one.
+    let replaced = w.start("replaced").await;
+    let new = w.start_message("replaced");
+    let turn = w.unclaimed("replaced", vec![replaced]).await;
+    let begun =
+        Step::of(&turn).record(|record| (record.status, record.hold) = (Status::Pending, Hold::Control));
+    w.ok(w.manage().amend(begun.continue_as_new(vec![new.clone()]).into()).await, "amend");
+    let turn = w.unclaimed("replaced", vec![new]).await;
+    w.ok(w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await, "amend");
+    ended_and_free(&w, "replaced").await;
+}
+
+async fn ended_and_free(w: &World<'_>, id: &str) {
+    let stored = w.snapshot().await;
+    w.same(&stored.waiting(id), &vec![], "nothing is left of an instance that was ended from outside");
+    w.session().await.no_turn("an instance that was ended from outside has no turn").await;
+    let purged = w.ok(w.manage().purge(Purge::Ids(vec![crate::instance(id)])).await, "purge");
+    w.same(&purged.count, &1, "it can be purged");
+    w.start(id).await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
 }

@@ -2,8 +2,8 @@
 
 use dauer_proto::event;
 use dauer_store::{
-    Checkpoint, Control, DumpItem, Encoded, EntityRecord, ExecutionId, History, Kind, Lock, Message, Origin,
-    Parent, QueueKey, Record, Refused, Task,
+    Checkpoint, Control, Created, DumpItem, Encoded, EntityRecord, ExecutionId, Fence, History, Kind, Lock,
+    Message, Origin, Parent, Purge, QueueKey, Record, Refused, Reuse, Status, Task,
 };
 
 use crate::message::ids;
@@ -159,4 +159,28 @@ pub async fn r16d_a_loaded_outbox_is_delivered(fixture: &dyn Fixture) {
     w.same(&turn.fence.instance.as_str(), &"other", "the target is ready");
     w.same(&ids(&turn.messages), &vec![message.id], "the target has the message");
     w.same(&copy.snapshot().await.waiting("other"), &vec![message.id], "it was delivered once");
+}
+
+/// A dump holds the hub's own values: where new instances begin, and which starts were removed lately.
+pub async fn r16e_a_dump_holds_the_values_of_the_hub(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let replaced = w.start("order").await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.ended_again("order").await;
+    w.ok(w.manage().purge(Purge::Ids(vec![instance("order")])).await, "purge");
+    let items = w.everything().await;
+    let copy = w.beside("Copy").await;
+    w.ok(copy.manage().load(items.clone()).await, "load");
+    w.same(&copy.snapshot().await, &Snapshot::of(items), "the copy holds what the first hub held");
+
+    for (world, which) in [(&w, "the first hub"), (&copy, "the copy")] {
+        let again = world.create(replaced.clone(), Reuse::default()).await;
+        let known = matches!(again, Ok(Created::Repeat(_)));
+        w.check(known, &format!("{which} knows a start that was replaced and removed: {again:?}"));
+    }
+    w.start("new").await;
+    copy.start("new").await;
+    let begins = |fence: Fence| (fence.epoch, fence.revision);
+    let (first, second) = (w.found("new").await.0, copy.found("new").await.0);
+    w.same(&begins(second), &begins(first), "a new instance begins where it would in the first hub");
 }

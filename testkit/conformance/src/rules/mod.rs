@@ -11,6 +11,7 @@ pub mod fence;
 pub mod formats;
 pub mod fusion;
 pub mod identity;
+pub mod inspect;
 pub mod isolation;
 pub mod limits;
 pub mod once;

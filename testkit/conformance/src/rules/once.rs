@@ -1,6 +1,9 @@
 //! Rule 10, applied once: results and messages have their effect once, however often they come.
 
-use dauer_store::{Created, Delivered, DropReason, MessageId, Reuse, Status};
+use std::time::Duration;
+
+use dauer_core::limits::START_RETRY_MAX;
+use dauer_store::{Control, Created, Delivered, DropReason, MessageId, Refused, Reuse, Status};
 
 use crate::message::ids;
 use crate::run::open;
@@ -74,6 +77,8 @@ pub async fn r10d_a_start_that_gave_way_is_remembered(fixture: &dyn Fixture) {
     let start = w.start("child").await;
     // As a child whose parent was rewound: it goes on under the start of the parent's new run.
     w.run(|turn| Step::of(turn).record(|record| record.start = MessageId([7; 16]))).await;
+    // Longer than the hub itself remembers a start that no instance names.
+    w.advance(START_RETRY_MAX + Duration::from_secs(1)).await;
     let again = w.send(start.clone()).await;
     w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it began the run that goes on");
     w.deliver(w.event_to("child")).await;
@@ -85,9 +90,30 @@ pub async fn r10d_a_start_that_gave_way_is_remembered(fixture: &dyn Fixture) {
     w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
     w.ok(w.create(w.start_message("order"), Reuse::default()).await, "create");
     w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.advance(START_RETRY_MAX + Duration::from_secs(1)).await;
     let again = w.send(start.clone()).await;
     w.same(&again, &Delivered::Dropped(DropReason::Repeat), "it began the run before");
     let again = w.create(start, Reuse::default()).await;
     w.check(matches!(again, Ok(Created::Repeat(_))), &format!("so it does for a client: {again:?}"));
     w.session().await.no_turn("nothing new has come").await;
+}
+
+/// A message that an amendment carries out is remembered, whether it ever waited or not: sent again it is a repeat, and an
+/// amendment that names it again is refused, also when another run is there by then.
+pub async fn r10e_an_amended_message_is_remembered(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let terminate = w.control_to("order", Control::Terminate);
+    let start = w.start("order").await;
+    let turn = w.unclaimed("order", vec![start, terminate.clone()]).await;
+    w.ok(w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await, "amend");
+
+    let next = w.start_message("order");
+    w.ok(w.create(next.clone(), Reuse::default()).await, "create");
+    let again = w.send(terminate.clone()).await;
+    w.same(&again, &Delivered::Dropped(DropReason::Repeat), "the next run does not get it");
+    let before = w.snapshot().await;
+    let turn = w.unclaimed("order", vec![next, terminate]).await;
+    let amended = w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await;
+    w.check(matches!(amended, Err(Refused::Repeat)), &format!("nor does an amendment apply it: {amended:?}"));
+    w.same(&w.snapshot().await, &before, "a refused amendment changes nothing");
 }

@@ -9,7 +9,7 @@ use dauer_store::{
 
 use crate::message::{ids, only};
 use crate::run::open;
-use crate::session::want;
+use crate::session::{GiveBack, want};
 use crate::world::{HOUR, World};
 use crate::{Fixture, Step};
 
@@ -175,4 +175,51 @@ async fn waiting_start(w: &World<'_>, to: &str) -> (MessageId, Record) {
     let Class::Start(carried) = start.class.clone() else { unreachable!("a start was made") };
     w.deliver(start.clone()).await;
     (start.id, carried.record)
+}
+
+/// An instance that was suspended before it began is not ready for its start. A control message wakes it, and brings the
+/// start, first. So it is with a start before the inbox, and however much waits.
+pub async fn r04g_a_suspended_unborn_run_keeps_its_start_back(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let start = w.start("order").await;
+    suspend_unborn(&w, "order").await;
+    let session = w.session().await;
+    session.no_turn("a run that is suspended before it began does not begin").await;
+    let many = (0..MANY).map(|_| w.event_to("order")).collect();
+    let sent = w.manage().send(many).await;
+    w.check(sent.iter().all(Result::is_ok), "a suspended instance takes events");
+    session.no_turn("events do not wake it").await;
+    let terminate = w.control_to("order", Control::Terminate);
+    w.deliver(terminate.clone()).await;
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![start.id, terminate.id], "what woke it brings the start, first");
+    session.commit(Step::of(&turn).ended(Status::Terminated)).await;
+
+    w.running("next").await;
+    w.deliver(w.event_to("next")).await;
+    let turn = session.turn_of("next").await;
+    let next = Step::of(&turn).continue_as_new(Vec::new()).execution();
+    let start = w.start_in("next", "Orders", |record| record.execution = next);
+    session.commit(Step::of(&turn).continue_as_new(vec![start.clone()])).await;
+    suspend_unborn(&w, "next").await;
+    session.no_turn("nor does a run that was continued").await;
+    let resume = w.control_to("next", Control::Resume);
+    w.deliver(resume.clone()).await;
+    let turn = session.turn().await;
+    w.same(&ids(&turn.messages), &vec![start.id, resume.id], "the start before the inbox comes first, too");
+    session.release(turn.plainly()).await;
+    let opened = Step::of(&w.unclaimed("next", Vec::new()).await);
+    w.ok(w.manage().amend(opened.into()).await, "amend");
+    let turn = session.turn().await;
+    w.check(ids(&turn.messages).contains(&start.id), "open again, it begins");
+}
+
+/// More than a store keeps at hand.
+const MANY: usize = 80;
+
+/// Suspends a run from outside that has not begun.
+async fn suspend_unborn(w: &World<'_>, id: &str) {
+    let turn = w.unclaimed(id, Vec::new()).await;
+    let step = Step::of(&turn).record(|record| record.status = Status::Suspended).hold(Hold::Unborn);
+    w.ok(w.manage().amend(step.into()).await, "amend");
 }

@@ -201,7 +201,7 @@ pub async fn r13e_a_list_names_the_ended(fixture: &dyn Fixture) {
 }
 
 /// How a run is to begin can be read until it has begun, before it is due too; after a continue-as-new it is the start of
-/// the next run, and never that of a start that waits for the end of this one.
+/// the next run, and never that of a start that waits for the end of this one. Once the run has ended, it is that one's.
 pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let read = async |id: &str| w.ok(w.manage().read_start(&instance(id)).await, "read_start");
@@ -226,8 +226,14 @@ pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
     w.check(read("order").await.is_some(), "a claim begins nothing yet");
     session.commit(Step::of(&turn)).await;
     w.same(&read("order").await, &None, "the run has begun");
-    w.send(w.start_message("order")).await;
+    w.deliver(w.event_to("order")).await;
+    let last = session.turn().await;
+    let other = w.start_in("order", "Bills", |_| {});
+    w.send(other.clone()).await;
     w.same(&read("order").await, &None, "another start is none of this run's business");
+    session.commit(Step::of(&last).ended(Status::Completed)).await;
+    let next = read("order").await.map(|start| start.id);
+    w.same(&next, &Some(other.id), "the run has ended, and the other one is next");
 }
 
 /// A query that asks for the newest first is answered from that end, page by page, every instance once, with and without a

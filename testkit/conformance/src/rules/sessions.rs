@@ -1,7 +1,10 @@
 //! Rule 8, sessions: what a session holds is its own until the session ends.
 
-use dauer_store::{Delivered, Item, Lost, Refused};
+use std::time::Duration;
 
+use dauer_store::{Delivered, Host, HostId, Item, Lost, Refused, SessionId};
+
+use crate::message::names;
 use crate::run::open;
 use crate::session::{GiveBack, want};
 use crate::world::{HOUR, LEASE, PAST_LEASE, World};
@@ -203,4 +206,17 @@ pub async fn r08h_an_expired_session_renews_before_it_claims(fixture: &dyn Fixtu
     let other = w.session().await;
     other.turn().await;
     other.task().await;
+}
+
+/// A session that attaches again is renewed, however long ago it expired.
+pub async fn r08i_a_session_that_attaches_again_is_renewed(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let id = HostId::new("host").expect("short and printable");
+    let host = Host { id, session: SessionId(u128::from(w.number())), lease: LEASE };
+    w.ok(w.manage().attach(host.clone()).await.map(drop), "attach");
+    w.advance(Duration::from_secs(25 * 60 * 60)).await;
+    let work = w.ok(w.manage().attach(host).await, "attach");
+    w.start("order").await;
+    let turns = w.ok(work.claim_turns(want(10)).await, "claim_turns");
+    w.same(&names(&turns), &vec!["order"], "it claims like any other");
 }

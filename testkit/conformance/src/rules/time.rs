@@ -16,6 +16,8 @@ pub async fn r15a_the_stores_clock_goes_on(fixture: &dyn Fixture) {
     let session = w.session().await;
     let turn = session.turn().await;
     w.check(turn.now >= w.at(minute), "a claim tells the store's time");
+    let inspected = w.inspect("order").await.map(|seen| seen.now);
+    w.check(inspected >= Some(w.at(minute)), "an inspection tells the store's time");
     w.check(turn.record.times.created < w.at(minute), "the record tells when the instance was created");
 
     w.advance(minute).await;

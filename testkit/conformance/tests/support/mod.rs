@@ -29,8 +29,13 @@ impl MemoryFixture {
         let store = change(MemoryStore::new(clock.clone()));
         // Small, so that the rules about limits are quick. What the limits are is the store's own affair.
         let delay = Duration::from_secs(100 * 24 * 60 * 60);
-        let limits =
-            StoreLimits { message_bytes: 10_000, checkpoint_bytes: 100_000, checkpoint_items: 100, delay };
+        let limits = StoreLimits {
+            message_bytes: 10_000,
+            checkpoint_bytes: 100_000,
+            checkpoint_items: 100,
+            delay,
+            removed_starts: 8,
+        };
         store.set_limits(limits);
         let plans = Arc::new(Plans::default());
         store.set_faults(plans.clone());

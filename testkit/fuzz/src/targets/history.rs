@@ -5,9 +5,10 @@ use dauer_core::ledger::{Ledger, LedgerError};
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{
     Batch, BlobError, Class, Encoded, FORMAT, Fate, Hold, Message, Origin, Over, Parent, Record, Status,
+    TroubleKind,
 };
 use dauer_core::send::{self, Caller, StartRequest};
-use dauer_core::turn::{self, Answer, Finished, Input, Order, Plan, Stalled};
+use dauer_core::turn::{self, Answer, Finished, Found, Input, Plan, Stalled};
 use dauer_core::workitem::{Assembled, Assembly};
 use dauer_core::{ExecutionId, InstanceId, MessageId, Timestamp};
 use dauer_proto::{HistoryEvent, OrchestratorResponse, failure, time};
@@ -114,12 +115,19 @@ pub(crate) fn taken(
 /// A run can always be ended from outside, whatever its history holds.
 fn force(input: &Input, ledger: &Ledger) {
     if !input.record.status.is_ended() {
-        let order = Order { reason: Some("enough".into()), recurse: true };
-        let (fence, record, now) = (&input.fence, &input.record, input.now);
-        let forced = taken(input, ledger, |ledger| {
-            turn::force_terminate(fence.clone(), record.clone(), ledger, now, &order)
+        let caller = Caller { request: 2, repeatable: true, now: input.now };
+        let terminate = send::terminate(instance(), Some("enough".into()), true, caller)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let start = own_start().0;
+        let start = Some(start).filter(|_| ledger.started().is_none());
+        let forced = Input { messages: start.iter().chain([&terminate]).cloned().collect(), ..input.clone() };
+        let ended = taken(&forced, ledger, |ledger| {
+            let (fence, record, start) = (input.fence.clone(), input.record.clone(), start.clone());
+            let found = Found { fence, record, ledger, start, now: input.now };
+            turn::amend(found, &terminate)?
+                .ok_or_else(|| Stalled::new(TroubleKind::InvalidAnswer, "nothing has changed"))
         });
-        assert!(forced.is_ok(), "a run that cannot be terminated: {:?}", forced.err());
+        assert!(ended.is_ok(), "a run that cannot be terminated: {:?}", ended.err());
     }
 }
 
@@ -200,7 +208,8 @@ pub(crate) fn instance() -> InstanceId {
 pub(crate) fn own_start() -> (Message, Record) {
     let caller = Caller { request: 1, repeatable: true, now: Timestamp(1_000) };
     let request = StartRequest { input: Some("3".into()), ..StartRequest::new(instance(), "order") };
-    let start = send::start(request, caller, Over::Refuse).unwrap_or_else(|error| panic!("{error}"));
+    let start =
+        send::start(request, ExecutionId(1), caller, Over::Refuse).unwrap_or_else(|error| panic!("{error}"));
     let Class::Start(begun) = &start.class else { panic!("a start that is none") };
     let record = begun.record.clone();
     (start, record)
