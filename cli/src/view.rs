@@ -182,7 +182,7 @@ impl InboxView {
 /// The name of a class of messages.
 fn class_name(class: WaitingClass) -> &'static str {
     match class {
-        WaitingClass::Start => "start",
+        WaitingClass::Start | WaitingClass::Replacement => "start",
         WaitingClass::Rewind => "rewind",
         WaitingClass::Control(Control::Suspend) => "suspend",
         WaitingClass::Control(Control::Resume) => "resume",
@@ -237,7 +237,7 @@ fn inbox(seen: &Inspection) -> String {
         *counts.entry(class_name(message.class)).or_default() += 1;
     }
     // All starts, rewinds and control messages come first: an unlisted message is an event unless the list is full of them.
-    let unlisted = seen.waiting - seen.messages.len() as u64;
+    let unlisted = seen.waiting.saturating_sub(seen.messages.len() as u64);
     let only_others = seen.messages.last().is_some_and(|last| last.class != WaitingClass::Ordinary);
     *counts.entry(if only_others { "other" } else { "event" }).or_default() += unlisted;
     let named =

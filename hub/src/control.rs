@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dauer_core::InstanceId;
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Class, Kind, Message, Record, Status};
+use dauer_core::model::{Class, Control, Kind, Message, Record, Status};
 use dauer_core::turn::{self, Finished, Found};
 use dauer_core::{MessageId, SessionId, send};
 use dauer_store::{Create, Created, Delivered, DropReason, Fence, Inspection, Refused, Reuse, WaitingClass};
@@ -128,6 +128,10 @@ impl Client {
         let (mut attempts, mut waited, mut delay) = (0, Duration::ZERO, CONTROL_LOOK_MIN);
         let mut held: Option<(SessionId, Duration)> = None;
         while let Some(seen) = self.still_waits(message).await? {
+            // A scheduled start replaces the run at its time.
+            if seen.messages.iter().any(|each| each.id == message.id && each.visible_at > seen.now) {
+                return Ok(());
+            }
             let live = seen.holder.filter(|holder| holder.lives).map(|holder| holder.session);
             held = live.map(|session| held.filter(|(same, _)| *same == session).unwrap_or((session, waited)));
             let left_to_host = held.is_some_and(|(_, since)| waited - since >= CONTROL_HELD);
@@ -142,9 +146,10 @@ impl Client {
             }
             match self.amend_by(message, |_| true).await {
                 Ok(Amended::Overtaken) => self.again(unsettled(), &mut attempts).await?,
-                // The run has ended, and the message waits behind a rewind that no host takes.
+                // The run has ended. The message was dropped with it, or waits behind a rewind that no host takes.
                 Ok(Amended::Declined) if !matches!(message.class, Class::Start(_)) => {
-                    return Err(ClientError::Engaged(message.to.clone()));
+                    let waits = self.still_waits(message).await?.is_some();
+                    return if waits { Err(ClientError::Engaged(message.to.clone())) } else { Ok(()) };
                 }
                 Ok(_) | Err(ClientError::Absent(_)) => return Ok(()),
                 Err(error) => return Err(error),
@@ -160,7 +165,7 @@ impl Client {
         {
             return Ok(None);
         }
-        Ok(self.inspect(&message.to).await?.filter(|seen| waits(seen, message.id)))
+        Ok(self.inspect(&message.to).await?.filter(|seen| waits(seen, message)))
     }
 
     /// Carries a message out in place of a host, if the instance is one that `changes`.
@@ -173,7 +178,11 @@ impl Client {
         let unusable = |source: Unusable| ClientError::History { instance: instance.clone(), source };
         let (fence, record) = self.fenced(instance).await?;
         if record.status.is_ended() {
-            return self.promote((fence, record), changes).await;
+            // A start that waits behind an ended run is never suspended.
+            return match message.class {
+                Class::Control(Control::Resume) => Ok(Amended::Declined),
+                _ => self.promote((fence, record), changes).await,
+            };
         }
         if record.queue.kind == Kind::Entity || !changes(&record) {
             return Ok(Amended::Declined);
@@ -191,10 +200,10 @@ impl Client {
             return Ok(Amended::Overtaken);
         }
         // The turn's time is the store's. This client's clock may be ahead of it.
-        let Some(Inspection { now, .. }) = self.inspect(instance).await? else {
-            return Ok(Amended::Overtaken);
-        };
-        let found = Found { fence, record, ledger, start, now };
+        let Some(seen) = self.inspect(instance).await? else { return Ok(Amended::Overtaken) };
+        let opening = start.as_ref().map(|start| start.id);
+        let overtaken = overtaken(&seen, message).filter(|id| Some(*id) != opening).collect();
+        let found = Found { fence, record, ledger, start, overtaken, now: seen.now };
         let amended = turn::amend(found, message).map_err(|error| unusable(error.into()))?;
         let Some(Finished { checkpoint, .. }) = amended else { return Ok(Amended::Moot) };
         match self.amend(checkpoint).await {
@@ -217,6 +226,8 @@ impl Client {
         let Some(start) = self.start_waiting(&instance).await? else { return Ok(Amended::Declined) };
         match &start.class {
             Class::Start(begun) if changes(&begun.record) => {}
+            // Left by a dauer before format 7, which ended the run by force.
+            Class::Rewind(begun) if begun.record.execution == record.execution => {}
             _ => return Ok(Amended::Declined),
         }
         let Some(Inspection { now, .. }) = self.inspect(&instance).await? else {
@@ -227,7 +238,8 @@ impl Client {
         for batch in self.batches(&instance, record.execution).await? {
             ledger.absorb(&batch).map_err(|error| unusable(error.into()))?;
         }
-        let promoted = turn::promote(Found { fence, record, ledger, start: Some(start), now });
+        let found = Found { fence, record, ledger, start: Some(start), overtaken: Vec::new(), now };
+        let promoted = turn::promote(found);
         match self.amend(promoted.map_err(|error| unusable(error.into()))?.checkpoint).await {
             // The instance has changed either way: the caller reads it again.
             Ok(()) | Err(Refused::Fenced | Refused::Repeat) => Ok(Amended::Overtaken),
@@ -277,11 +289,23 @@ fn needs_no_host(record: &Record) -> bool {
     record.is_unborn() || record.trouble.is_some()
 }
 
+/// The waiting messages that an amendment by `message` drops, because they came before it and would change what it has
+/// changed: a start ends what was to be done to the run before, and the last of several suspends and resumes counts.
+fn overtaken(seen: &Inspection, message: &Message) -> impl Iterator<Item = MessageId> {
+    let suspends = matches!(message.class, Class::Control(Control::Suspend | Control::Resume));
+    let before = seen.messages.iter().take_while(|each| each.id != message.id);
+    before.filter_map(move |each| match each.class {
+        WaitingClass::Control(Control::Suspend | Control::Resume) => Some(each.id),
+        WaitingClass::Control(Control::Terminate) | WaitingClass::Replacement if !suspends => Some(each.id),
+        _ => None,
+    })
+}
+
 /// Whether a message waits, as far as the list goes. When it is cut off before the ordinary messages, any control
-/// message may be among the rest.
-fn waits(seen: &Inspection, id: MessageId) -> bool {
-    let listed = seen.messages.iter().any(|message| message.id == id);
-    let cut = (seen.messages.len() as u64) < seen.waiting;
+/// message may be among the rest. A start that is not listed does not count: its id may be one that the store never saw.
+fn waits(seen: &Inspection, message: &Message) -> bool {
+    let listed = seen.messages.iter().any(|each| each.id == message.id);
+    let cut = (seen.messages.len() as u64) < seen.waiting && !matches!(message.class, Class::Start(_));
     let only_first = || seen.messages.last().is_some_and(|last| last.class != WaitingClass::Ordinary);
     listed || cut && only_first()
 }

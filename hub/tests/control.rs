@@ -485,3 +485,75 @@ async fn end_and_leave_start(world: &World, id: &InstanceId, record: dauer_core:
     world.client.hub().amend(checkpoint).await.unwrap();
     assert_eq!((status(world, id).await, waiting(world, id).await), (Status::Terminated, 1));
 }
+
+/// The run is healthy and at rest: no session holds it, and the start is not due.
+#[tokio::test(start_paused = true)]
+async fn scheduled_replacement_waits_for_its_time() {
+    let world = World::new();
+    let host = HostOptions { activities_max: 0, ..HostOptions::default() };
+    let _host = world.host(Chain::new(), host);
+    let id = world.start("healthy", 1).await;
+    world.until(&id, |record| record.status == Status::Running).await;
+    let scheduled = Some(world.client.inspect(&id).await.unwrap().unwrap().now.after(HOUR));
+    let later = StartRequest { scheduled, ..request(&id, 2) };
+    world.client.start_requested(later, any(), 2).await.unwrap();
+    assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Running, 1));
+}
+
+/// Messages that wait for a run without a host do not reach the run that replaces it.
+#[tokio::test(start_paused = true)]
+async fn replacement_overtakes_what_waits_for_the_old_run() {
+    for terminates in [false, true] {
+        let world = World::new();
+        let id = begun(&world).await;
+        let caller = Caller { request: 9, repeatable: true, now: Timestamp(0) };
+        let sent = match terminates {
+            true => send::terminate(id.clone(), None, false, caller).unwrap(),
+            false => send::suspend(id.clone(), None, caller).unwrap(),
+        };
+        world.client.hub().send(vec![sent]).await.remove(0).unwrap();
+        world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
+        assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Pending, 1));
+        let _host = world.host(Chain::new(), HostOptions::default());
+        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    }
+}
+
+/// Two starts that replace the same run: the later one counts.
+#[tokio::test(start_paused = true)]
+async fn replacement_overtakes_an_earlier_replacement() {
+    let world = World::new();
+    let id = begun(&world).await;
+    let caller = Caller { request: 9, repeatable: true, now: Timestamp(0) };
+    let earlier = send::start(request(&id, 3), ExecutionId(9), caller, Over::Terminate).unwrap();
+    world.client.hub().send(vec![earlier]).await.remove(0).unwrap();
+    world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
+    let _host = world.host(Chain::new(), HostOptions::default());
+    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+}
+
+/// A suspend waits for a run without a host, and the client resumes it: the last word counts.
+#[tokio::test(start_paused = true)]
+async fn resume_overtakes_a_suspend_that_waits() {
+    for unborn in [false, true] {
+        let world = World::new();
+        let id = if unborn { world.start("unborn", 1).await } else { begun(&world).await };
+        let caller = Caller { request: 9, repeatable: true, now: Timestamp(0) };
+        let suspend = send::suspend(id.clone(), None, caller).unwrap();
+        world.client.hub().send(vec![suspend]).await.remove(0).unwrap();
+        world.client.resume(&id, None).await.unwrap();
+        assert_eq!(waiting(&world, &id).await, u64::from(unborn), "only the start of the unborn run waits");
+        let _host = world.host(Chain::new(), HostOptions::default());
+        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn resume_of_an_ended_run_keeps_its_result() {
+    let world = World::new();
+    let id = ended_before_a_start(&world).await;
+    let before = world.client.get(&id).await.unwrap().unwrap();
+    let engaged = world.client.resume(&id, None).await;
+    assert!(matches!(engaged, Err(ClientError::Engaged(_))), "{engaged:?}");
+    assert_eq!(world.client.get(&id).await.unwrap().unwrap(), before);
+}

@@ -1,5 +1,6 @@
 //! dauer's own management service: calls that the Durable Task protocol does not have.
 
+use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use dauer_core::model::{Record, Trouble as Stalled, TroubleKind as StalledKind};
@@ -33,7 +34,7 @@ impl Management for Calls {
 
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
         let hub = self.hub(&request).await?;
-        inspect(&hub, request.into_inner()).await.map(Response::new)
+        inspect(&hub, request.into_inner(), &self.limits).await.map(Response::new)
     }
 
     async fn hubs(&self, request: Request<HubsRequest>) -> Result<Response<HubsResponse>, Status> {
@@ -90,20 +91,20 @@ async fn list(hub: &Hub, request: ListRequest, limits: &Limits) -> Result<ListRe
 }
 
 /// Instances with their holders, waiting messages and open tasks.
-async fn inspect(hub: &Hub, request: InspectRequest) -> Result<InspectResponse, Status> {
+async fn inspect(hub: &Hub, request: InspectRequest, limits: &Limits) -> Result<InspectResponse, Status> {
     if request.instance_ids.len() > INSPECT_IDS_MAX {
         return Err(Status::invalid_argument(format!(
             "instance_ids has {} ids, and {INSPECT_IDS_MAX} are allowed; ask in several calls",
             request.instance_ids.len()
         )));
     }
-    let mut instances = Vec::with_capacity(request.instance_ids.len());
+    let (mut instances, mut bytes) = (Vec::with_capacity(request.instance_ids.len()), 0);
     for id in request.instance_ids {
         let id = InstanceId::new(id).map_err(|error| Status::invalid_argument(error.to_string()))?;
         let record = hub.client.get(&id).await.map_err(status::of)?;
         let seen = hub.client.inspect(&id).await.map_err(status::of)?;
         let (Some(record), Some(seen)) = (record, seen) else { continue };
-        instances.push(Inspection {
+        let inspection = Inspection {
             instance: Some(instance(hub, id, record).await?),
             now: Some(time::from_millis(seen.now.0)),
             holder: seen.holder.map(holder),
@@ -112,7 +113,17 @@ async fn inspect(hub: &Hub, request: InspectRequest) -> Result<InspectResponse, 
             messages: seen.messages.iter().map(waiting).collect(),
             open: seen.open,
             tasks: seen.tasks.into_iter().map(task).collect(),
-        });
+        };
+        bytes += inspection.encoded_len();
+        // One instance alone is never too large.
+        if bytes > limits.page_bytes && !instances.is_empty() {
+            return Err(Status::resource_exhausted(format!(
+                "the answer has more than {} bytes after {} of the ids; ask in several calls",
+                limits.page_bytes,
+                instances.len()
+            )));
+        }
+        instances.push(inspection);
     }
     Ok(InspectResponse { instances })
 }
@@ -125,6 +136,7 @@ fn holder(holder: dauer_store::Holder) -> Holder {
 fn waiting(message: &Waiting) -> WaitingMessage {
     let class = match message.class {
         WaitingClass::Start => WireClass::Start,
+        WaitingClass::Replacement => WireClass::Replacement,
         WaitingClass::Rewind => WireClass::Rewind,
         WaitingClass::Control(Control::Suspend) => WireClass::Suspend,
         WaitingClass::Control(Control::Resume) => WireClass::Resume,

@@ -1,6 +1,6 @@
 //! What an operator asks about one instance: who holds it, what waits for it, which tasks are open.
 
-use dauer_core::model::{Class, Control, QueueKey};
+use dauer_core::model::{Class, Control, Over, QueueKey};
 use dauer_core::{HostId, MessageId, SessionId, Timestamp};
 
 /// How many messages, and how many tasks, an [`Inspection`] lists. Enough to see what an instance waits for; an inbox may
@@ -54,6 +54,8 @@ pub struct Waiting {
 pub enum WaitingClass {
     /// [`Class::Start`].
     Start,
+    /// A start that ends a run which is there ([`Over::Terminate`]).
+    Replacement,
     /// [`Class::Rewind`].
     Rewind,
     /// [`Class::Control`].
@@ -65,6 +67,7 @@ pub enum WaitingClass {
 impl From<&Class> for WaitingClass {
     fn from(class: &Class) -> Self {
         match class {
+            Class::Start(start) if start.over == Over::Terminate => Self::Replacement,
             Class::Start(_) => Self::Start,
             Class::Rewind(_) => Self::Rewind,
             Class::Control(control) => Self::Control(*control),

@@ -197,7 +197,10 @@ async fn to_living(
 async fn start_waits(hub: &Hub, id: &InstanceId) -> Result<bool, Failure> {
     match hub.client().raw().inspect(id).await {
         Ok(seen) => Ok(seen.is_some_and(|seen| {
-            seen.inspection.messages.iter().any(|message| message.class == WaitingClass::Start)
+            seen.inspection
+                .messages
+                .iter()
+                .any(|message| matches!(message.class, WaitingClass::Start | WaitingClass::Replacement))
         })),
         Err(ClientError::Remote(RemoteError::Unsupported { .. })) => Ok(false),
         Err(error) => Err(error.into()),

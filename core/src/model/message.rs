@@ -120,7 +120,7 @@ pub enum DropReason {
     Withdrawn,
     /// A start that was taken from the inbox and put before it, in the same commit.
     PutOff,
-    /// A suspend or resume that came before the scheduled time. Only histories of SQLite's format 6 and older have it.
+    /// It waited when a client changed the run without a host, by a message that came later.
     Overtaken,
     /// A rewind, or a suspend or resume of a run that had not begun. It was carried out, and no event stands for it.
     Obeyed,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::Timestamp;
+use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
     Class, Control, DropReason, Fate, Fence, Message, Over, Record, Start, Times, TroubleKind,
@@ -26,6 +26,8 @@ pub struct Found {
     /// The start or rewind that the run has not begun with yet, or that waits for an ended instance. None for a run that has
     /// begun and goes on.
     pub start: Option<Message>,
+    /// Messages that wait and that this one overtakes: they would change what it has changed. The amendment drops them.
+    pub overtaken: Vec<MessageId>,
     /// The store's time, of which the client has read: the turn is not later than its commit.
     pub now: Timestamp,
 }
@@ -65,9 +67,10 @@ fn terminate(found: Found, message: &Message) -> Result<Finished, Stalled> {
 }
 
 fn suspend(found: Found, message: &Message) -> Result<Option<Finished>, Stalled> {
+    let alone = found.overtaken.is_empty();
     let (plan, ledger) = plan(found, message.clone())?;
     if !plan.is_run() {
-        return Ok(None);
+        return if alone { Ok(None) } else { settle(plan, ledger).map(Some) };
     }
     let limits = room_to_end();
     let effects = Effects::new(plan, ledger, &limits)?;
@@ -81,10 +84,13 @@ fn suspend_unborn(
     start: &Message,
     (message, control): (&Message, Control),
 ) -> Result<Option<Finished>, Stalled> {
-    let Found { fence, mut record, ledger, now, .. } = found;
-    if !unborn::control(&mut record, start, control) {
+    let Found { fence, mut record, ledger, now, overtaken, .. } = found;
+    let changed = unborn::control(&mut record, start, control);
+    if !changed && overtaken.is_empty() {
         return Ok(None);
     }
+    let fate = if changed { DropReason::Obeyed } else { DropReason::NotOpen };
+    let fates = dropped(overtaken).chain([(message.id, Fate::Dropped(fate))]).collect();
     let plan = Plan {
         fence,
         record,
@@ -92,7 +98,7 @@ fn suspend_unborn(
         now: now.max(ledger.now()),
         events: Arc::default(),
         origins: Vec::new(),
-        fates: vec![(message.id, Fate::Dropped(DropReason::Obeyed))],
+        fates,
         refusals: Vec::new(),
         step: Step::Quiet,
     };
@@ -118,14 +124,17 @@ fn replace(found: Found, message: &Message, start: &Start) -> Result<Option<Fini
 /// # Errors
 /// [`Stalled`] when the run has not ended, or no start waits for it.
 pub fn promote(found: Found) -> Result<Finished, Stalled> {
-    let Found { fence, record, ledger, start, now } = found;
+    let Found { fence, record, ledger, start, now, .. } = found;
     let Some(message) = start.filter(|_| record.status.is_ended()) else {
         return Err(invalid("only a start that waits for an ended instance is promoted"));
     };
-    let Class::Start(start) = &message.class else {
-        return Err(invalid("only a start is promoted; a rewind needs a host"));
+    let (Class::Start(start) | Class::Rewind(start)) = &message.class else {
+        return Err(invalid("only a start or rewind waits for an ended instance"));
     };
     let leftover = start.record.execution == record.execution;
+    if !leftover && matches!(message.class, Class::Rewind(_)) {
+        return Err(invalid("only a start is promoted; a rewind needs a host"));
+    }
     let next =
         Record { generation: record.generation + 1, revision: record.revision, ..start.record.clone() };
     let next = Record { times: Times { created: now, ..next.times }, ..next };
@@ -150,9 +159,15 @@ pub fn promote(found: Found) -> Result<Finished, Stalled> {
 
 /// The plan of a turn that gets this message alone, behind the start of a run that has not begun.
 fn plan(found: Found, message: Message) -> Result<(Plan, Ledger), Stalled> {
-    let Found { fence, record, ledger, start, now } = found;
+    let Found { fence, record, ledger, start, overtaken, now } = found;
     let start = start.filter(|start| start.id != message.id);
     let messages = start.into_iter().chain([message]).collect();
-    let plan = begin(Input { fence, record, messages, completions: Vec::new(), now }, &ledger)?;
+    let mut plan = begin(Input { fence, record, messages, completions: Vec::new(), now }, &ledger)?;
+    plan.fates.extend(dropped(overtaken));
     Ok((plan, ledger))
+}
+
+/// The fates of messages that another one has overtaken.
+fn dropped(overtaken: Vec<MessageId>) -> impl Iterator<Item = (MessageId, Fate)> {
+    overtaken.into_iter().map(|id| (id, Fate::Dropped(DropReason::Overtaken)))
 }

@@ -240,13 +240,22 @@ impl Run {
 
     /// Carries a client's message out from outside, as if it waited. `None` when it changes nothing.
     pub(crate) fn amend(&mut self, message: Message) -> Result<Option<Step>, Stalled> {
+        self.amend_over(Vec::new(), message)
+    }
+
+    /// The same while other messages wait, which that one overtakes.
+    pub(crate) fn amend_over(
+        &mut self,
+        overtaken: Vec<MessageId>,
+        message: Message,
+    ) -> Result<Option<Step>, Stalled> {
         let start = self.prologue.iter().chain(&self.inbox).find(|message| match &message.class {
             Class::Start(start) | Class::Rewind(start) => start.record.execution == self.record.execution,
             _ => false,
         });
         let start = start.filter(|_| self.ledger.started().is_none()).cloned();
         let (fence, record, ledger) = (self.fence(), self.record.clone(), self.ledger.clone());
-        let found = Found { fence, record, ledger, start, now: Timestamp(self.now) };
+        let found = Found { fence, record, ledger, start, overtaken, now: Timestamp(self.now) };
         let finished = turn::amend(found.clone(), &message)?;
         let again = turn::amend(found, &message)?.map(|finished| finished.checkpoint);
         assert_eq!(finished.as_ref().map(|finished| &finished.checkpoint), again.as_ref(), "the same twice");

@@ -206,8 +206,10 @@ fn a_run_at_the_limit_of_its_history_can_still_end() {
     let message = run.termination(None, false);
     let (fence, now, start) = (run.fence(), dauer_core::Timestamp(run.now), run.inbox.first().cloned());
     let (record, ledger) = (run.record.clone(), run.ledger.clone());
-    let forced =
-        dauer_core::turn::amend(dauer_core::turn::Found { fence, record, ledger, start, now }, &message);
+    let forced = dauer_core::turn::amend(
+        dauer_core::turn::Found { fence, record, ledger, start, overtaken: Vec::new(), now },
+        &message,
+    );
     assert_eq!(forced.unwrap().unwrap().checkpoint.record.status, Status::Terminated);
     // So does one with as many events as there may be.
     let mut run = Run::running([]);

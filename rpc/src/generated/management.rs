@@ -291,6 +291,8 @@ pub enum WaitingClass {
     Resume = 4,
     Terminate = 5,
     Ordinary = 6,
+    /// A start that ends a run which is there.
+    Replacement = 7,
 }
 impl WaitingClass {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -306,6 +308,7 @@ impl WaitingClass {
             Self::Resume => "WAITING_CLASS_RESUME",
             Self::Terminate => "WAITING_CLASS_TERMINATE",
             Self::Ordinary => "WAITING_CLASS_ORDINARY",
+            Self::Replacement => "WAITING_CLASS_REPLACEMENT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -318,6 +321,7 @@ impl WaitingClass {
             "WAITING_CLASS_RESUME" => Some(Self::Resume),
             "WAITING_CLASS_TERMINATE" => Some(Self::Terminate),
             "WAITING_CLASS_ORDINARY" => Some(Self::Ordinary),
+            "WAITING_CLASS_REPLACEMENT" => Some(Self::Replacement),
             _ => None,
         }
     }

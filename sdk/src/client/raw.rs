@@ -58,6 +58,15 @@ impl RawClient {
         Self(Kind::Remote(client))
     }
 
+    /// The same client for the waits of an instance that it has started.
+    pub(super) fn having_started(self) -> Self {
+        match self.0 {
+            Kind::Local(_) => self,
+            #[cfg(feature = "grpc")]
+            Kind::Remote(client) => Self(Kind::Remote(client.having_started())),
+        }
+    }
+
     /// A request's id that nobody else has.
     #[must_use]
     pub fn random_key(&self) -> u128 {

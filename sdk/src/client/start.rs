@@ -122,7 +122,8 @@ impl<O> StartCall<O> {
             ..StartRequest::new(id.clone(), self.name)
         };
         self.client.raw.start_requested(request, self.reuse, key).await?;
-        Ok(Handle { client: self.client, id, output: PhantomData })
+        let client = Client { raw: self.client.raw.having_started(), ..self.client };
+        Ok(Handle { client, id, output: PhantomData })
     }
 }
 

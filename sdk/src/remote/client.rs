@@ -18,13 +18,15 @@ use dauer_proto::{CreateInstanceRequest, HistoryEvent, OrchestrationStatus, time
 use dauer_store::{Env, Refused, Reuse};
 
 use super::record;
-use super::waits::Until;
+use super::waits::{EXISTS_AFTER, EXISTS_AFTER_START, Until};
 use super::wire::{Headers, Repeat, Wire, outputs, request_id, rpc};
 
 /// A client of a hub that is behind a server.
 #[derive(Clone)]
 pub(crate) struct RemoteClient {
     pub(super) wire: Arc<Wire>,
+    /// After this time without an answer a wait asks once whether its instance exists.
+    pub(super) exists_after: Duration,
 }
 
 /// Something that an instance is told.
@@ -37,7 +39,12 @@ enum Told {
 
 impl RemoteClient {
     pub(crate) fn new(wire: Arc<Wire>) -> Self {
-        Self { wire }
+        Self { wire, exists_after: EXISTS_AFTER }
+    }
+
+    /// The same client for waits for an instance that it has started: that one exists, unless it was purged since.
+    pub(crate) fn having_started(self) -> Self {
+        Self { exists_after: EXISTS_AFTER_START, ..self }
     }
 
     pub(crate) fn random_key(&self) -> u128 {
@@ -273,8 +280,10 @@ impl RemoteClient {
         instance: &InstanceId,
         record: &Record,
     ) -> BoxStream<'static, Result<HistoryEvent, ClientError>> {
-        let (client, instance, begun) = (self.clone(), instance.clone(), record.status != Status::Pending);
-        let execution = record.execution;
+        let (client, instance, execution) = (self.clone(), instance.clone(), record.execution);
+        // A server compares an execution that it is asked for. Without one, an empty history of a run that has begun is that of
+        // a run that is gone.
+        let unchecked = record.status != Status::Pending && execution == ExecutionId(0);
         let read = async move {
             let message = StreamInstanceHistoryRequest {
                 instance_id: instance.to_string(),
@@ -303,8 +312,7 @@ impl RemoteClient {
                 .map_ok(|chunk| stream::iter(chunk.events.into_iter().map(Ok)))
                 .try_flatten()
                 .peekable();
-            // An empty history of a run that has begun is that of a run that is gone.
-            if begun && std::pin::Pin::new(&mut events).peek().await.is_none() {
+            if unchecked && std::pin::Pin::new(&mut events).peek().await.is_none() {
                 return Err(ClientError::MovedOn(instance));
             }
             // The server has compared the execution. The history itself cannot tell: a rewound run keeps the

@@ -44,6 +44,7 @@ fn holder(holder: wire::Holder) -> Result<Holder, String> {
 fn waiting(message: wire::WaitingMessage) -> Result<Waiting, String> {
     let class = match wire::WaitingClass::try_from(message.class) {
         Ok(wire::WaitingClass::Start) => WaitingClass::Start,
+        Ok(wire::WaitingClass::Replacement) => WaitingClass::Replacement,
         Ok(wire::WaitingClass::Rewind) => WaitingClass::Rewind,
         Ok(wire::WaitingClass::Suspend) => WaitingClass::Control(Control::Suspend),
         Ok(wire::WaitingClass::Resume) => WaitingClass::Control(Control::Resume),

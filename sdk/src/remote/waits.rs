@@ -33,7 +33,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// After this time without an answer a wait asks once whether the instance exists. A server waits for absent instances, too
 /// (behaviour 48). Most waits are answered earlier and cost no second call, also on a busy server.
-const EXISTS_AFTER: Duration = Duration::from_millis(500);
+pub(super) const EXISTS_AFTER: Duration = Duration::from_millis(500);
+
+/// The same for a client that started the instance itself. Only a purge removes it, and most waits end earlier.
+pub(super) const EXISTS_AFTER_START: Duration = Duration::from_secs(30);
 
 /// How often a wait is begun again, without a word, while the server is away. Beyond it whoever waits is told.
 const ATTEMPTS: u32 = 8;
@@ -114,8 +117,13 @@ impl RemoteClient {
                     }
                     continue;
                 }
-                // One last look, for what to say.
-                Err(refusal) if is_late(&refusal) => self.get(instance).await?,
+                // One last look, for what to say. A run that is suspended has not begun: the server would have answered.
+                Err(refusal) if is_late(&refusal) => match self.get(instance).await? {
+                    Some(record) if until == Until::Started && record.status == Status::Suspended => {
+                        return Err(ClientError::TimedOut(instance.clone()));
+                    }
+                    seen => seen,
+                },
                 Err(refusal) if is_lost(&refusal) && attempts < ATTEMPTS && env.steady() < deadline => {
                     attempts += 1;
                     self.wire.pause(attempts).await;
@@ -141,7 +149,7 @@ impl RemoteClient {
         until: Until,
     ) -> Option<Result<GetInstanceResponse, Refusal>> {
         let look = async {
-            self.wire.sleep(EXISTS_AFTER).await;
+            self.wire.sleep(self.exists_after).await;
             self.get(instance).await
         };
         match select(pin!(self.wait_once(instance, timeout, until)), pin!(look)).await {

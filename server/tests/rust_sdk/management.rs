@@ -171,6 +171,23 @@ async fn inspection_is_the_same_through_a_server() {
     served.stop().await;
 }
 
+/// Its history is empty, although it is not pending.
+#[tokio::test(flavor = "multi_thread")]
+async fn run_suspended_before_it_began_is_read_over_a_server() {
+    let served = Served::new().await;
+    let client = served.hub().client();
+    let asks = client.start(ASKS, &1).id("held").await.unwrap();
+    client.raw().suspend(asks.id(), None).await.unwrap();
+    let events: Vec<_> = client.history(asks.id()).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(events, []);
+    let record = client.raw().get(asks.id()).await.unwrap().unwrap();
+    assert_eq!(record.status, Status::Suspended);
+    assert_eq!(client.raw().input(asks.id(), &record).await.unwrap().as_deref(), Some("1"));
+    let begins = client.raw().wait_started(asks.id(), Duration::from_millis(200)).await;
+    assert!(matches!(begins, Err(RawClientError::TimedOut(_))), "{begins:?}");
+    served.stop().await;
+}
+
 /// A session without a host.
 async fn raw_session(hub: &dauer::Hub) -> Arc<dyn dauer_store::Work> {
     let (session, id) = (SessionId(7), HostId::new("tester").unwrap());

@@ -34,7 +34,8 @@ pub(crate) fn migrate(file: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut write = file.prepare("UPDATE instances SET base = ?2 WHERE key = ?1")?;
     let mut rows = all.query([])?;
     while let Some(row) = rows.next()? {
-        let (key, created) = (row.get::<_, i64>(0)?, Timestamp(row.get(1)?));
+        let key = row.get::<_, i64>(0)?;
+        let created = Timestamp(row.get(1).unwrap_or_default());
         // Until now a start was accepted when its instance was created.
         if let Ok(base) = accept_base(row.get_ref(2)?.as_blob().unwrap_or_default(), created) {
             write.execute(params![key, base])?;

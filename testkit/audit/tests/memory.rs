@@ -177,7 +177,7 @@ impl Driver {
             ledger.absorb(stored).unwrap();
         }
         let start = block_on(self.hub.read_start(&id)).unwrap();
-        let found = Found { fence, record, ledger, start, now: self.clock.now() };
+        let found = Found { fence, record, ledger, start, overtaken: Vec::new(), now: self.clock.now() };
         let checkpoint = turn::amend(found, &message).unwrap().unwrap().checkpoint;
         let committed = block_on(self.hub.amend(checkpoint.clone())).unwrap();
         self.commits.commits.push(Commit::of(&checkpoint, committed.revision));

@@ -135,7 +135,7 @@ impl Operator {
         let caller = self.clients.caller();
         let Ok(message) = send::terminate(id.clone(), None, false, caller) else { return };
         // One that has ended cannot be terminated, not even on paper.
-        let found = Found { fence, record, ledger, start: Some(start), now };
+        let found = Found { fence, record, ledger, start: Some(start), overtaken: Vec::new(), now };
         let Ok(Some(finished)) = turn::amend(found, &message) else { return };
         if let Ok(committed) = self.hub().amend(finished.checkpoint).await {
             let revision = committed.revision.0;
@@ -201,7 +201,7 @@ impl Operator {
         let Ok(message) = send::terminate(id.clone(), reason, true, caller) else { return false };
         let Ok(seen) = self.hub().inspect(vec![id.clone()]).await else { return false };
         let Some(now) = seen.into_iter().next().flatten().map(|seen| seen.now) else { return false };
-        let found = Found { fence, record, ledger, start, now };
+        let found = Found { fence, record, ledger, start, overtaken: Vec::new(), now };
         match turn::amend(found, &message) {
             Ok(Some(finished)) => self.amend(finished.checkpoint).await,
             Ok(None) => self.clients.complain(format!("{id} could not be ended: nothing would change")),

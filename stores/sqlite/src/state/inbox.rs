@@ -342,7 +342,7 @@ impl View<'_> {
             return Ok(Some(start));
         }
         let mut find = self.db.prepare_cached(
-            "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3) ORDER BY kind, position, key",
+            "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3) ORDER BY kind <> 0, position, key",
         )?;
         let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
         while let Some(row) = rows.next()? {

@@ -205,6 +205,7 @@ pub async fn r13e_a_list_names_the_ended(fixture: &dyn Fixture) {
 pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let read = async |id: &str| w.ok(w.manage().read_start(&instance(id)).await, "read_start");
+    w.ended("twice").await;
     w.running("loop").await;
     w.deliver(w.event_to("loop")).await;
     let session = w.session().await;
@@ -234,6 +235,12 @@ pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
     session.commit(Step::of(&last).ended(Status::Completed)).await;
     let next = read("order").await.map(|start| start.id);
     w.same(&next, &Some(other.id), "the run has ended, and the other one is next");
+    let delayed = w.scheduled_start("twice", 2 * HOUR);
+    w.send(delayed.clone()).await;
+    w.advance(2 * HOUR).await;
+    w.send(w.start_in("twice", "Bills", |_| {})).await;
+    let next = read("twice").await.map(|start| start.id);
+    w.same(&next, &Some(delayed.id), "the one that was due first is next");
 }
 
 /// A query that asks for the newest first is answered from that end, page by page, every instance once, with and without a

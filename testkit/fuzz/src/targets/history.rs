@@ -123,7 +123,7 @@ fn force(input: &Input, ledger: &Ledger) {
         let forced = Input { messages: start.iter().chain([&terminate]).cloned().collect(), ..input.clone() };
         let ended = taken(&forced, ledger, |ledger| {
             let (fence, record, start) = (input.fence.clone(), input.record.clone(), start.clone());
-            let found = Found { fence, record, ledger, start, now: input.now };
+            let found = Found { fence, record, ledger, start, overtaken: Vec::new(), now: input.now };
             turn::amend(found, &terminate)?
                 .ok_or_else(|| Stalled::new(TroubleKind::InvalidAnswer, "nothing has changed"))
         });
