@@ -19,7 +19,7 @@ pub use by_id::ById;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use cursor::Cursor;
 pub use env::{Env, Steady};
-pub use inspect::{Holder, INSPECTED_MAX, Inspection, OpenTask, Waiting, WaitingClass};
+pub use inspect::{Holder, INSPECTED_MAX, Inspection, OpenTask, SessionInfo, Waiting, WaitingClass};
 pub use manage::{
     Create, Created, Dump, DumpItem, Effort, Floor, Host, HubDump, IdPage, InstanceDump, List, Manage, Order,
     Page, Purge, Purged, Query, Reuse, Scale, SessionDump, StoreLimits, TaskDump,

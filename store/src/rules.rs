@@ -260,3 +260,12 @@
 //!
 //! *Checked by* `r23a_an_inspection_names_the_holder`, `r23b_an_inspection_lists_what_waits`,
 //! `r23c_an_inspection_lists_the_open_tasks`.
+//!
+//! # 24. List of sessions
+//!
+//! `sessions` sees every acknowledged write, and creates no hub. It lists each session that has attached and has neither
+//! detached nor been forgotten, in the order of their ids, with its host and the end of its lease. A session lives until it
+//! expires or is ended (rule 8); where the store can prove that a host is dead, its session does not live. A renewal
+//! moves the end of the lease. A store may forget a session that does not live and holds nothing.
+//!
+//! *Checked by* `r24a_attached_sessions_are_listed_with_liveness`.

@@ -59,6 +59,10 @@ defects! {
     InspectUnbounded,
     /// An inspection says of every session that it lives.
     InspectExpiredLives,
+    /// The list of sessions leaves out those that hold nothing.
+    SessionsHideIdle,
+    /// The list of sessions says of every session that it lives.
+    SessionsExpiredLive,
     /// An inspection leaves out the tasks that sessions hold.
     InspectHidesHeldTasks,
     /// A turn of an instance that has not started comes without its start.

@@ -166,6 +166,9 @@ macro_rules! each_rule {
                 r23b_an_inspection_lists_what_waits
                 r23c_an_inspection_lists_the_open_tasks
             }
+            24 attached {
+                r24a_attached_sessions_are_listed_with_liveness
+            }
         }
     };
 }

@@ -134,6 +134,8 @@ const EXPECTED: &[(Defect, &str)] = &[
     (InspectHidesPrologue, "r23b_an_inspection_lists_what_waits"),
     (InspectUnbounded, "r23b_an_inspection_lists_what_waits"),
     (InspectHidesHeldTasks, "r23c_an_inspection_lists_the_open_tasks"),
+    (SessionsHideIdle, "r24a_attached_sessions_are_listed_with_liveness"),
+    (SessionsExpiredLive, "r24a_attached_sessions_are_listed_with_liveness"),
 ];
 
 /// Rules about combinations: a mistake of another rule may fail them too. Each has a mistake that no plain rule finds.
@@ -144,6 +146,7 @@ const COMBINED: &[&str] = &[
     "r18d_a_repeat_names_the_run_that_is_there",
     "r18e_an_equal_start_is_a_repeat_only_as_a_retry",
     "r21e_the_start_of_a_removed_instance_is_known",
+    "r24a_attached_sessions_are_listed_with_liveness",
 ];
 
 /// The rules that a store with that mistake fails, each with its complaint.
