@@ -1,5 +1,5 @@
-//! "What is it waiting for?", answered in one line: from the record, from what the history leaves open, and from who is
-//! there to do it.
+//! "What is it waiting for?", answered in one line: from the record, the open ends of the history, the inspection, and the
+//! number of connected workers.
 
 mod around;
 mod past;
@@ -41,9 +41,9 @@ pub(crate) enum Open {
         name: String,
         /// From 1: those of this name that failed, and beginnings that came to nothing because a worker died.
         attempt: u32,
-        /// Who has it, if anybody.
+        /// The worker that runs it.
         worker: Option<String>,
-        /// Whether it was found among what is to be done: without that nobody knows who has it.
+        /// Whether the inspection lists its task. Otherwise the worker is not known.
         #[serde(skip)]
         found: bool,
     },
@@ -179,14 +179,14 @@ impl Situation<'_> {
             (Status::Running, Turn::Waits(since)) => self.code(*since, workers),
             (Status::Running, _) if self.record.entity.is_some() => "a message".to_owned(),
             (Status::Running, _) => {
-                let nobody = if workers == Some(0) { "; no worker is connected to this store" } else { "" };
-                format!("{}{nobody}", self.list())
+                let missing = if workers == Some(0) { "; no worker is connected to this store" } else { "" };
+                format!("{}{missing}", self.list())
             }
             (ended, _) => format!("nothing, it is {}", status_name(ended)),
         }
     }
 
-    /// A turn that nobody takes.
+    /// A turn that no worker takes.
     fn code(&self, since: Timestamp, workers: Option<usize>) -> String {
         let there = match workers {
             None => String::new(),
@@ -226,7 +226,7 @@ impl Situation<'_> {
                 }
             }
         }
-        // Whoever waits for nothing or for time may also wait for an event, which leaves no trace until it comes.
+        // Beside nothing or a timer it may wait for an event, which leaves no trace until it comes.
         let events = parts.is_empty();
         if let Some(first) = timers.iter().min() {
             let due = self.dates.due(*first);
@@ -246,7 +246,7 @@ impl Situation<'_> {
         parts.join(if events { ", or " } else { ", " })
     }
 
-    /// Who has the activities, in as many words as there is room for.
+    /// Which workers run the activities, in as many words as there is room for.
     fn who(&self, what: &str) -> String {
         let workers = self.open.iter().filter_map(|each| match each {
             Open::Activity { attempt, worker, found, .. } => Some((attempt, worker, found)),

@@ -296,6 +296,8 @@ async fn server_without_the_service_is_said_to_lack_it() {
     let server = Server::at(&url).unwrap();
     let hubs = server.hubs().await.unwrap_err();
     assert!(hubs.to_string().starts_with(&lacks), "{hubs}");
+    let sessions = server.connect().client().raw().sessions().await.unwrap_err();
+    assert!(sessions.to_string().starts_with(&lacks), "{sessions}");
     let query = server.connect().client().query().name("order").page().await.map(drop).unwrap_err();
     assert!(dauer_hub::with_causes(&query).contains(&lacks), "{query}");
     foreign.abort();
