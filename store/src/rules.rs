@@ -193,7 +193,11 @@
 //! Hubs on one store share its clock and nothing else: what is in one cannot be got, found, claimed, reached or dumped
 //! from another.
 //!
-//! *Checked by* `r17a_hubs_know_nothing_of_each_other`.
+//! A hub exists from its first instance, message or session until it is deleted; opening and reading create none.
+//! `hubs` lists those that exist, by name. `delete_hub` removes a hub and all that is in it, and leaves one alone in which a
+//! session lives.
+//!
+//! *Checked by* `r17a_hubs_know_nothing_of_each_other`, `r17b_a_hub_exists_from_its_first_write_until_it_is_deleted`.
 //!
 //! # 18. Create
 //!

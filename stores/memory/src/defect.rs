@@ -225,6 +225,10 @@ defects! {
     OutboxNotDelivered,
     /// `get` finds instances of other hubs.
     HubsShareInstances,
+    /// A hub that was only opened is listed.
+    HubsListOpened,
+    /// A hub in which a session lives is deleted.
+    DeleteHubIgnoresSessions,
     /// The tasks of a terminated run are not withdrawn.
     TerminateKeepsTasks,
     /// The tasks of a completed run are withdrawn.

@@ -134,6 +134,7 @@ macro_rules! each_rule {
             }
             17 isolation {
                 r17a_hubs_know_nothing_of_each_other
+                r17b_a_hub_exists_from_its_first_write_until_it_is_deleted
             }
             18 create {
                 r18a_the_same_start_again_is_a_repeat

@@ -104,6 +104,8 @@ const EXPECTED: &[(Defect, &str)] = &[
     (RecordForgetsUnlocks, "r16c_values_come_back_whole"),
     (OutboxNotDelivered, "r16d_a_loaded_outbox_is_delivered"),
     (HubsShareInstances, "r17a_hubs_know_nothing_of_each_other"),
+    (HubsListOpened, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
+    (DeleteHubIgnoresSessions, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
     (RepeatedStartCreatesAgain, "r18a_the_same_start_again_is_a_repeat"),
     (ReplaceResetsRevision, "r18b_a_start_replaces_an_ended_instance"),
     (ReplaceKeepsEpoch, "r18b_a_start_replaces_an_ended_instance"),
