@@ -26,6 +26,12 @@ struct World {
 
 impl World {
     fn new(name: &str) -> Self {
+        let world = Self::without_worker(name);
+        world.connect_worker();
+        world
+    }
+
+    fn without_worker(name: &str) -> Self {
         let folder = Folder::new(name);
         let arguments = ["serve", "--store", "memory:", "--grpc", "127.0.0.1:0", "--http", "off"];
         let mut server = Running::start(&arguments, &folder);
@@ -33,7 +39,12 @@ impl World {
         let url = server.said.last().unwrap().strip_prefix("grpc ").unwrap().to_owned();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let entered = runtime.enter();
+        Self { server, url, folder, runtime }
+    }
+
+    /// A worker, until the task ends.
+    fn connect_worker(&self) -> tokio::task::AbortHandle {
+        let _entered = self.runtime.enter();
         let asks = |ctx: OrchestrationContext, _: u32| async move {
             ctx.set_status(&"asking");
             Ok(ctx.event(GO).await?)
@@ -41,11 +52,9 @@ impl World {
         let fails = |_: OrchestrationContext, _: u32| async {
             Err::<u32, _>(dauer::Error::from(std::io::Error::other("broken")))
         };
-        let hub = dauer::connect(&url).unwrap();
+        let hub = dauer::connect(&self.url).unwrap();
         let worker = hub.worker().orchestration(ASKS, asks).orchestration(FAILS, fails).build().unwrap();
-        runtime.spawn(worker.run(std::future::pending()));
-        drop(entered);
-        Self { server, url, folder, runtime }
+        self.runtime.spawn(worker.run(std::future::pending())).abort_handle()
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -73,6 +82,18 @@ impl World {
                 return got;
             }
             assert!(began.elapsed() < support::SOON, "it is not {status}: {got}");
+        }
+    }
+
+    /// Looks until `get` says so.
+    fn until_get(&self, id: &str, said: &str) {
+        let began = std::time::Instant::now();
+        loop {
+            let text = self.succeeds(&["get", id]);
+            if text.contains(said) {
+                return;
+            }
+            assert!(began.elapsed() < support::SOON, "'{said}' is not said: {text}");
         }
     }
 
@@ -143,6 +164,29 @@ fn what_only_a_store_can_tell_is_said_so() {
     world.settles("a1", "running");
     let text = world.succeeds(&["get", "a1"]);
     assert!(text.contains("waiting for") && !text.contains("0 events"), "{text}");
+    world.server.kill();
+}
+
+/// The workers that are connected to the server, and not its own session, which stays when they have gone.
+#[test]
+fn connected_workers_are_counted_through_a_server() {
+    let world = World::without_worker("remote-workers");
+    let waited = world.run(&["start", "absent", "--id", "a1", "--wait", "--timeout", "1ms"]);
+    let note = "note: no worker is connected to this store; it waits until one is\n";
+    assert!(stderr(&waited).contains(note), "{}", stderr(&waited));
+    let none = "; none is connected to this store";
+    world.until_get("a1", none);
+    assert!(world.succeeds(&["list"]).contains("; none is connected\n"));
+    let worker = world.connect_worker();
+    world.until_get("a1", "; 1 is connected and has not taken it");
+    let other = world.connect_worker();
+    world.until_get("a1", "; 2 are connected and none has taken it");
+    assert_eq!(world.json(&["get", "a1"])["waitingFor"]["workers"], 2);
+    let waited = world.run(&["start", "absent", "--id", "a2", "--wait", "--timeout", "1ms"]);
+    assert!(!stderr(&waited).contains(note), "{}", stderr(&waited));
+    worker.abort();
+    other.abort();
+    world.until_get("a1", none);
     world.server.kill();
 }
 

@@ -1,7 +1,7 @@
 //! Finding instances, and removing those that have ended.
 
 use dauer_core::InstanceId;
-use dauer_store::{Page, Purge, Purged, Query, Refused};
+use dauer_store::{Page, Purge, Purged, Query, Refused, SessionInfo};
 
 use crate::client::{Client, ClientError};
 
@@ -16,6 +16,20 @@ impl Client {
         loop {
             match self.hub().query(query.clone()).await {
                 Ok(page) => return Ok(page),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+
+    /// The sessions of the hub, by id.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the store cannot list them.
+    pub async fn sessions(&self) -> Result<Vec<SessionInfo>, ClientError> {
+        let mut attempts = 0;
+        loop {
+            match self.hub().sessions().await {
+                Ok(sessions) => return Ok(sessions),
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
         }

@@ -27,7 +27,7 @@ pub use history::HistoryStream;
 pub use instance::Instance;
 pub use purge::{PurgeCall, Purged};
 pub use query::{InstancePage, InstanceStream, PAGE_SIZE_MAX, QueryCall};
-pub use raw::{Inspected, RawClient};
+pub use raw::{Attached, Inspected, RawClient};
 pub use request::RequestId;
 pub use start::StartCall;
 

@@ -39,8 +39,8 @@ mod shutdown;
 mod worker;
 
 pub use client::{
-    Client, Error as ClientError, Handle, HistoryStream, Inspected, Instance, InstancePage, InstanceStream,
-    PAGE_SIZE_MAX, PurgeCall, Purged, QueryCall, RawClient, RequestId, StartCall,
+    Attached, Client, Error as ClientError, Handle, HistoryStream, Inspected, Instance, InstancePage,
+    InstanceStream, PAGE_SIZE_MAX, PurgeCall, Purged, QueryCall, RawClient, RequestId, StartCall,
 };
 pub use local::LocalExecutor;
 pub use open::{Hub, OpenError, Store, open, open_existing};

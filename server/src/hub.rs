@@ -1,7 +1,7 @@
 //! One hub that is in use: its client, its workers, and the host that claims work for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -25,6 +25,8 @@ pub(crate) struct Hub {
     env: Arc<TokioEnv>,
     options: HostOptions,
     host: Mutex<HostState>,
+    /// The id of its host, from the first worker on.
+    host_id: OnceLock<HostId>,
     /// Told when the host has failed.
     failed: Arc<Notify>,
     /// Whether the hub is known to exist in the store.
@@ -68,6 +70,7 @@ impl Hub {
             env,
             options,
             host: Mutex::new(HostState::Idle),
+            host_id: OnceLock::new(),
             failed,
             exists: AtomicBool::new(false),
         }
@@ -104,6 +107,11 @@ impl Hub {
         Ok(exists)
     }
 
+    /// How many workers are connected to that host, if it is the one of this hub.
+    pub(crate) fn workers_of(&self, host: &HostId) -> Option<usize> {
+        (self.host_id.get() == Some(host)).then(|| self.workers.figures().streams)
+    }
+
     /// Whether a host claims work here.
     pub(crate) fn has_host(&self) -> bool {
         matches!(*self.host(), HostState::Running(_))
@@ -129,6 +137,7 @@ impl Hub {
     fn spawn_host(self: &Arc<Self>) -> Result<Running, Status> {
         let id = HostId::new(format!("server-{}-{:08x}", std::process::id(), self.env.random() >> 32));
         let id = id.map_err(|invalid| status::name(&invalid))?;
+        let id = self.host_id.get_or_init(|| id).clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let (end, ended) = oneshot::channel::<()>();
         let (manage, env) = (Arc::clone(self.client.hub()), Arc::clone(&self.env) as Arc<dyn Env>);

@@ -9,10 +9,10 @@ use dauer_proto::time;
 use dauer_rpc::management::management_server::Management;
 use dauer_rpc::management::{
     Entity, Holder, HubsRequest, HubsResponse, InspectRequest, InspectResponse, Inspection, Instance,
-    ListRequest, ListResponse, OpenTask, Order as WireOrder, Trouble, TroubleKind, WaitingClass as WireClass,
-    WaitingMessage,
+    ListRequest, ListResponse, OpenTask, Order as WireOrder, Session, SessionsRequest, SessionsResponse,
+    Trouble, TroubleKind, WaitingClass as WireClass, WaitingMessage,
 };
-use dauer_store::{Control, Order, Query, Waiting, WaitingClass};
+use dauer_store::{Control, Order, Query, SessionInfo, Waiting, WaitingClass};
 
 use crate::calls::state::{self, Payloads};
 use crate::calls::{find, statuses, time as stamp};
@@ -35,6 +35,16 @@ impl Management for Calls {
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
         let hub = self.hub(&request).await?;
         inspect(&hub, request.into_inner(), &self.limits).await.map(Response::new)
+    }
+
+    async fn sessions(
+        &self,
+        request: Request<SessionsRequest>,
+    ) -> Result<Response<SessionsResponse>, Status> {
+        let hub = self.hub(&request).await?;
+        let sessions = hub.client.sessions().await.map_err(status::of)?;
+        let sessions = sessions.into_iter().map(|found| session(&hub, found)).collect();
+        Ok(Response::new(SessionsResponse { sessions }))
     }
 
     async fn hubs(&self, request: Request<HubsRequest>) -> Result<Response<HubsResponse>, Status> {
@@ -126,6 +136,17 @@ async fn inspect(hub: &Hub, request: InspectRequest, limits: &Limits) -> Result<
         instances.push(inspection);
     }
     Ok(InspectResponse { instances })
+}
+
+fn session(hub: &Hub, session: SessionInfo) -> Session {
+    let workers = hub.workers_of(&session.host);
+    Session {
+        id: format!("{:032x}", session.id.0),
+        host: session.host.to_string(),
+        expires_at: Some(time::from_millis(session.expires_at.0)),
+        lives: session.lives,
+        workers: workers.map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
+    }
 }
 
 fn holder(holder: dauer_store::Holder) -> Holder {

@@ -1,4 +1,4 @@
-//! What an operator asks about one instance: who holds it, what waits for it, which tasks are open.
+//! What an operator asks: the sessions of a hub; the holder, the waiting messages and the open tasks of an instance.
 
 use dauer_core::model::{Class, Control, Over, QueueKey};
 use dauer_core::{HostId, MessageId, SessionId, Timestamp};
@@ -25,6 +25,19 @@ pub struct Inspection {
     pub open: u64,
     /// [`INSPECTED_MAX`] of them, by id.
     pub tasks: Vec<OpenTask>,
+}
+
+/// A session of a hub, as of one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// Its host.
+    pub host: HostId,
+    /// When its lease ends, by the store's clock.
+    pub expires_at: Timestamp,
+    /// Whether it lives: it has neither expired nor ended, and its host is not known to be dead.
+    pub lives: bool,
 }
 
 /// The session that holds an instance or a task.

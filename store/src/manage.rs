@@ -11,7 +11,7 @@ use dauer_core::model::{
 };
 use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, SessionId, Timestamp};
 
-use crate::{Cause, Changes, Committed, Delivered, Inspection, Refused, Slice, Work};
+use crate::{Cause, Changes, Committed, Delivered, Inspection, Refused, SessionInfo, Slice, Work};
 
 /// A start, and what it may replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -359,6 +359,9 @@ pub trait Manage: Send + Sync {
     /// Who holds instances, what waits for them and which tasks are open, in the order asked for. Sees every acknowledged
     /// write.
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused>;
+
+    /// The sessions that the store remembers, by id (rule 24). Sees every acknowledged write, and writes nothing.
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused>;
 
     /// Finds instances, a page at a time. May lag, and says by how much.
     async fn query(&self, query: Query) -> Result<Page, Refused>;

@@ -195,7 +195,11 @@
 //! Hubs on one store share its clock and nothing else: what is in one cannot be got, found, claimed, reached or dumped
 //! from another.
 //!
-//! *Checked by* `r17a_hubs_know_nothing_of_each_other`.
+//! A hub exists from its first instance, message or session until it is deleted; opening and reading create none.
+//! `hubs` lists those that exist, by name. `delete_hub` removes a hub and all that is in it, and leaves one alone in which a
+//! session lives.
+//!
+//! *Checked by* `r17a_hubs_know_nothing_of_each_other`, `r17b_a_hub_exists_from_its_first_write_until_it_is_deleted`.
 //!
 //! # 18. Create
 //!
@@ -262,3 +266,12 @@
 //!
 //! *Checked by* `r23a_an_inspection_names_the_holder`, `r23b_an_inspection_lists_what_waits`,
 //! `r23c_an_inspection_lists_the_open_tasks`.
+//!
+//! # 24. List of sessions
+//!
+//! `sessions` sees every acknowledged write, and creates no hub. It lists each session that has attached and has neither
+//! detached nor been forgotten, in the order of their ids, with its host and the end of its lease. A session lives until it
+//! expires or is ended (rule 8); where the store can prove that a host is dead, its session does not live. A renewal
+//! moves the end of the lease. A store may forget a session that does not live and holds nothing.
+//!
+//! *Checked by* `r24a_attached_sessions_are_listed_with_liveness`.

@@ -113,7 +113,7 @@ pub(crate) async fn start(arguments: Start) -> Result<ExitCode, Failure> {
 /// Opens a store, and says so when it is new: it may be a wrong name. Returns whether it is.
 fn open(common: &Common) -> Result<(Place, bool), Failure> {
     match Place::existing(&common.store) {
-        Err(OpenError::Missing { url }) if url == "memory:" => {
+        Err(OpenError::Missing { url }) if url.starts_with("memory:") => {
             Err(Failure::Usage("what is started in memory: is gone at once; give sqlite:FILE"))
         }
         Err(OpenError::Missing { url }) => {

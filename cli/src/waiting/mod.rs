@@ -1,5 +1,5 @@
-//! "What is it waiting for?", answered in one line: from the record, from what the history leaves open, and from who is
-//! there to do it.
+//! "What is it waiting for?", answered in one line: from the record, the open ends of the history, the inspection, and the
+//! number of connected workers.
 
 mod around;
 mod past;
@@ -14,8 +14,8 @@ use crate::error::Failure;
 use crate::output::{Common, status_name};
 use crate::program::quoted;
 use crate::time::{Dates, show};
-pub(crate) use around::live_host;
-use around::{Around, Turn, around};
+use around::{Turn, turn};
+pub(crate) use around::{live_host, workers};
 pub(crate) use past::{Past, past};
 
 /// Names that one line has room for.
@@ -28,7 +28,7 @@ pub(crate) struct Waiting {
     pub(crate) line: String,
     /// What the history leaves open.
     pub(crate) open: Vec<Open>,
-    /// How many workers are connected; null where that does not matter or the store cannot tell.
+    /// How many workers are connected; null where that does not matter or the server is too old to tell.
     pub(crate) workers: Option<usize>,
 }
 
@@ -41,9 +41,9 @@ pub(crate) enum Open {
         name: String,
         /// From 1: those of this name that failed, and beginnings that came to nothing because a worker died.
         attempt: u32,
-        /// Who has it, if anybody.
+        /// The worker that runs it.
         worker: Option<String>,
-        /// Whether it was found among what is to be done: without that nobody knows who has it.
+        /// Whether the inspection lists its task. Otherwise the worker is not known.
         #[serde(skip)]
         found: bool,
     },
@@ -73,7 +73,7 @@ struct Situation<'a> {
     open: Vec<Open>,
     failed: Option<(String, u32)>,
     raised: Vec<String>,
-    around: Around,
+    turn: Turn,
     dates: Dates,
     /// The command that resumes the instance.
     resume: String,
@@ -89,29 +89,22 @@ pub(crate) async fn waiting(
     if record.status.is_ended() {
         return Ok(None);
     }
-    let around = around(hub, inspection).await?;
-    let mut open = Vec::with_capacity(past.open.len());
-    for (identity, mut each) in past.open {
-        if let (Open::Activity { attempt, worker, found, .. }, Some((begun, host))) =
-            (&mut each, around.task(identity))
-        {
-            *attempt += begun;
-            (*worker, *found) = (host, true);
+    let Past { mut open, failed, raised, .. } = past;
+    for (identity, each) in &mut open {
+        let task = inspection.iter().flat_map(|seen| &seen.tasks).find(|task| task.id == *identity);
+        if let (Open::Activity { attempt, worker, found, .. }, Some(task)) = (each, task) {
+            *attempt += task.attempts;
+            (*worker, *found) = (live_host(task.holder.as_ref()), true);
         }
-        open.push(each);
     }
+    let mut open = open.into_iter().map(|(_, each)| each).collect::<Vec<_>>();
     children(hub, &mut open).await?;
-    let Past { failed, raised, .. } = past;
+    let turn = turn(inspection.as_ref(), record.times.updated);
     let (dates, resume) = (common.dates(), common.command(&format!("resume {}", quoted(id.as_str()))));
-    let situation = Situation { record, open, failed, raised, around, dates, resume };
-    let workers = if situation.needs_worker() { situation.around.workers() } else { None };
+    let situation = Situation { record, open, failed, raised, turn, dates, resume };
+    let workers = if situation.needs_worker() { workers(hub).await? } else { None };
     let line = situation.line(workers);
     Ok(Some(Waiting { line, open: situation.open, workers }))
-}
-
-/// How many workers are connected, if the store can tell.
-pub(crate) async fn workers(hub: &Hub) -> Result<Option<usize>, Failure> {
-    Ok(around::workers(hub).await?)
 }
 
 /// Since when an instance waits for its first turn, if it does.
@@ -153,10 +146,7 @@ impl Situation<'_> {
         };
         match self.record.status {
             Status::Pending => unbegun_since(self.record, self.dates.now).is_some(),
-            Status::Running => {
-                self.open.iter().any(runnable)
-                    || matches!(self.around.turn(self.record.times.updated), Turn::Waits(_))
-            }
+            Status::Running => self.open.iter().any(runnable) || matches!(self.turn, Turn::Waits(_)),
             _ => false,
         }
     }
@@ -168,7 +158,7 @@ impl Situation<'_> {
             let reason = &trouble.reason;
             return format!("nothing, it is stalled ({kind:?}, attempt {attempts}, {since}): {reason}");
         }
-        match (self.record.status, self.around.turn(self.record.times.updated)) {
+        match (self.record.status, &self.turn) {
             (Status::Suspended, _) if self.open.is_empty() => {
                 format!("`{resume}`: it is suspended")
             }
@@ -186,17 +176,17 @@ impl Situation<'_> {
                     format!("its scheduled start, {}", dates.due(at))
                 }
             },
-            (Status::Running, Turn::Waits(since)) => self.code(since, workers),
+            (Status::Running, Turn::Waits(since)) => self.code(*since, workers),
             (Status::Running, _) if self.record.entity.is_some() => "a message".to_owned(),
             (Status::Running, _) => {
-                let nobody = if workers == Some(0) { "; no worker is connected to this store" } else { "" };
-                format!("{}{nobody}", self.list())
+                let missing = if workers == Some(0) { "; no worker is connected to this store" } else { "" };
+                format!("{}{missing}", self.list())
             }
             (ended, _) => format!("nothing, it is {}", status_name(ended)),
         }
     }
 
-    /// A turn that nobody takes.
+    /// A turn that no worker takes.
     fn code(&self, since: Timestamp, workers: Option<usize>) -> String {
         let there = match workers {
             None => String::new(),
@@ -236,7 +226,7 @@ impl Situation<'_> {
                 }
             }
         }
-        // Whoever waits for nothing or for time may also wait for an event, which leaves no trace until it comes.
+        // Beside nothing or a timer it may wait for an event, which leaves no trace until it comes.
         let events = parts.is_empty();
         if let Some(first) = timers.iter().min() {
             let due = self.dates.due(*first);
@@ -256,7 +246,7 @@ impl Situation<'_> {
         parts.join(if events { ", or " } else { ", " })
     }
 
-    /// Who has the activities, in as many words as there is room for.
+    /// Which workers run the activities, in as many words as there is room for.
     fn who(&self, what: &str) -> String {
         let workers = self.open.iter().filter_map(|each| match each {
             Open::Activity { attempt, worker, found, .. } => Some((attempt, worker, found)),
@@ -325,7 +315,7 @@ mod tests {
             open: open.to_vec(),
             failed: failed.map(|(name, count)| (name.to_owned(), count)),
             raised: raised.iter().map(|name| (*name).to_owned()).collect(),
-            around: Around::default(),
+            turn: Turn::Unknown,
             dates: Dates { style: TimeStyle::Iso, now: NOW },
             resume: String::new(),
         };

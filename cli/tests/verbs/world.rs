@@ -208,10 +208,14 @@ fn fill(folder: &Folder) {
     live.wait("done", ended);
     start(BROKEN, "broken");
     live.wait("broken", ended);
-    for (orchestration, id) in [(EVENT, "event"), (SLEEP, "sleep"), (TASK, "task"), (PARENT, "parent")] {
+    for (orchestration, id) in [(EVENT, "event"), (SLEEP, "sleep"), (TASK, "task")] {
         start(orchestration, id);
         live.wait(id, |record| record.history_len > if id == "event" { SETTLED } else { 1 });
     }
+    // Its child is created in a later millisecond than itself: lists are in the order of creation.
+    let later = ahead(Duration::from_millis(2));
+    live.runtime.block_on(async { client.start(PARENT, &1).id("parent").at(later).await.unwrap() });
+    live.wait("parent", |record| record.history_len > 1);
     live.runtime.block_on(child_begins(&client, &live.hub));
     for id in ["paused", "killed"] {
         start(SLEEP, id);
@@ -224,14 +228,15 @@ fn fill(folder: &Folder) {
     live.wait("killed", ended);
     start(UNKNOWN_VERSION, "stalled");
     live.wait("stalled", |record| record.attempts > 1);
-    let ahead = Timestamp(i64::try_from(now_ms()).unwrap()).after(Duration::from_secs(60 * 60));
-    live.runtime.block_on(async { client.start(SLEEP, &1).id("later").at(ahead).await.unwrap() });
+    let later = ahead(Duration::from_secs(60 * 60));
+    live.runtime.block_on(async { client.start(SLEEP, &1).id("later").at(later).await.unwrap() });
     start(ABSENT, "pending");
     live.stop();
 }
 
-fn now_ms() -> u128 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
+fn ahead(of_now: Duration) -> Timestamp {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Timestamp(i64::try_from(now.as_millis()).unwrap()).after(of_now)
 }
 
 async fn child_begins(client: &Client, hub: &Hub) {

@@ -9,7 +9,7 @@ use dauer_memory::MemoryHub;
 use dauer_store::{
     Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Hint,
     Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
-    Scale, SessionId, Slice, StoreLimits, Work,
+    Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 
 pub(crate) struct Elsewhere(pub(crate) Arc<MemoryHub>);
@@ -34,6 +34,10 @@ impl Manage for Elsewhere {
 
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
         self.0.inspect(ids).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
+        self.0.sessions().await
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

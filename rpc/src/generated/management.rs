@@ -192,6 +192,32 @@ pub struct OpenTask {
     pub withdrawn: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionsResponse {
+    /// By id.
+    #[prost(message, repeated, tag = "1")]
+    pub sessions: ::prost::alloc::vec::Vec<Session>,
+}
+/// The session of a host.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Session {
+    /// 32 hexadecimal digits.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub host: ::prost::alloc::string::String,
+    /// When its lease ends, by the store's clock.
+    #[prost(message, optional, tag = "3")]
+    pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The session has neither expired nor ended, and its host is not known to be dead.
+    #[prost(bool, tag = "4")]
+    pub lives: bool,
+    /// How many workers are connected to the host. Only for the host of this server, which runs no code itself.
+    #[prost(uint32, optional, tag = "5")]
+    pub workers: ::core::option::Option<u32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HubsRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HubsResponse {
@@ -455,6 +481,31 @@ pub mod management_client {
                 .insert(GrpcMethod::new("dauer.management.v1.Management", "Inspect"));
             self.inner.unary(req, path, codec).await
         }
+        /// The sessions of a task hub: one for each host that claims its work. Sees every acknowledged write. Never creates the hub.
+        pub async fn sessions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SessionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Strict::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/dauer.management.v1.Management/Sessions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("dauer.management.v1.Management", "Sessions"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The task hubs of the server that the caller may use. Never creates one.
         pub async fn hubs(
             &mut self,
@@ -504,6 +555,14 @@ pub mod management_server {
             &self,
             request: tonic::Request<super::InspectRequest>,
         ) -> std::result::Result<tonic::Response<super::InspectResponse>, tonic::Status>;
+        /// The sessions of a task hub: one for each host that claims its work. Sees every acknowledged write. Never creates the hub.
+        async fn sessions(
+            &self,
+            request: tonic::Request<super::SessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SessionsResponse>,
+            tonic::Status,
+        >;
         /// The task hubs of the server that the caller may use. Never creates one.
         async fn hubs(
             &self,
@@ -659,6 +718,51 @@ pub mod management_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = InspectSvc(inner);
+                        let codec = crate::codec::Strict::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/dauer.management.v1.Management/Sessions" => {
+                    #[allow(non_camel_case_types)]
+                    struct SessionsSvc<T: Management>(pub Arc<T>);
+                    impl<
+                        T: Management,
+                    > tonic::server::UnaryService<super::SessionsRequest>
+                    for SessionsSvc<T> {
+                        type Response = super::SessionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SessionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Management>::sessions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SessionsSvc(inner);
                         let codec = crate::codec::Strict::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -9,7 +9,7 @@ use dauer_core::model::Record;
 use dauer_core::send::StartRequest;
 use dauer_hub::{Client as Local, ClientError, HistoryReader, Unusable};
 use dauer_proto::HistoryEvent;
-use dauer_store::{Created, Inspection, Page, Purge, Purged, Query, Reuse};
+use dauer_store::{Created, Inspection, Page, Purge, Purged, Query, Reuse, SessionInfo};
 
 use super::history::HistoryStream;
 #[cfg(feature = "grpc")]
@@ -28,6 +28,17 @@ pub struct Inspected {
     pub record: Record,
     /// Its holder, the messages that wait for it and its open tasks.
     pub inspection: Inspection,
+}
+
+/// A session from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attached {
+    /// The session of one host.
+    pub session: SessionInfo,
+    /// How many workers are connected to the host. Only for the server that was asked, whose host runs no code itself;
+    /// `None` for all other hosts.
+    pub workers: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -150,6 +161,21 @@ impl RawClient {
             }
             #[cfg(feature = "grpc")]
             Kind::Remote(client) => client.inspect(instance).await,
+        }
+    }
+
+    /// The sessions of the hub, by id: one for each host that claims its work. Never creates the hub.
+    ///
+    /// # Errors
+    /// As [`RawClient::inspect`].
+    pub async fn sessions(&self) -> Result<Vec<Attached>, ClientError> {
+        match &self.0 {
+            Kind::Local(client) => {
+                let sessions = client.sessions().await?.into_iter();
+                Ok(sessions.map(|session| Attached { session, workers: None }).collect())
+            }
+            #[cfg(feature = "grpc")]
+            Kind::Remote(client) => client.sessions().await,
         }
     }
 

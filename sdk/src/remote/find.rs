@@ -8,13 +8,13 @@ use dauer_core::{HubName, InstanceId};
 use dauer_hub::ClientError;
 use dauer_proto::wire::{InstanceBatch, PurgeInstancesRequest};
 use dauer_proto::{OrchestrationStatus, PurgeRequest, time};
-use dauer_rpc::management::{HubsRequest, InspectRequest, ListRequest, Order as WireOrder};
+use dauer_rpc::management::{HubsRequest, InspectRequest, ListRequest, Order as WireOrder, SessionsRequest};
 use dauer_store::{Order, Page, Purged, Query, Refused};
 
 use super::client::RemoteClient;
 use super::wire::{Headers, Management, Repeat, rpc};
 use super::{inspection, record};
-use crate::client::Inspected;
+use crate::client::{Attached, Inspected};
 
 /// Ids that one call may name (behaviour 52).
 const BATCH_MAX: usize = 500;
@@ -61,6 +61,15 @@ impl RemoteClient {
         let answer = self.wire.manage(message, send).await;
         let found = answer.map_err(|refusal| self.wire.manage_error(&refusal))?.instances;
         let found = found.into_iter().next().map(inspection::of).transpose();
+        found.map_err(|what| self.wire.nonsense(what))
+    }
+
+    /// The sessions of the hub, by id.
+    pub(crate) async fn sessions(&self) -> Result<Vec<Attached>, ClientError> {
+        let send = |mut service: Management, request| async move { service.sessions(request).await };
+        let answer = self.wire.manage(SessionsRequest {}, send).await;
+        let found = answer.map_err(|refusal| self.wire.manage_error(&refusal))?.sessions;
+        let found = found.into_iter().map(inspection::session).collect::<Result<_, _>>();
         found.map_err(|what| self.wire.nonsense(what))
     }
 

@@ -1,13 +1,13 @@
-//! An inspection as the management service sends it.
+//! Inspections and sessions as the management service sends them.
 
 use dauer_core::model::{Control, Kind, QueueKey};
 use dauer_core::{HostId, MessageId, SessionId, Timestamp};
 use dauer_proto::time;
 use dauer_rpc::management as wire;
-use dauer_store::{Holder, Inspection, OpenTask, Waiting, WaitingClass};
+use dauer_store::{Holder, Inspection, OpenTask, SessionInfo, Waiting, WaitingClass};
 
 use super::record;
-use crate::client::Inspected;
+use crate::client::{Attached, Inspected};
 
 /// The instance and what the server found around it.
 ///
@@ -25,6 +25,21 @@ pub(super) fn of(found: wire::Inspection) -> Result<Inspected, String> {
         tasks: found.tasks.into_iter().map(task).collect::<Result<_, _>>()?,
     };
     Ok(Inspected { record, inspection })
+}
+
+/// A session, and how many workers are connected to its host.
+///
+/// # Errors
+/// Why it makes no sense.
+pub(super) fn session(found: wire::Session) -> Result<Attached, String> {
+    let session = SessionInfo {
+        id: SessionId(number("session", &found.id)?),
+        host: HostId::new(found.host).map_err(|error| error.to_string())?,
+        expires_at: stamp(found.expires_at)?.unwrap_or_default(),
+        lives: found.lives,
+    };
+    let workers = found.workers.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    Ok(Attached { session, workers })
 }
 
 fn stamp(at: Option<dauer_proto::Timestamp>) -> Result<Option<Timestamp>, String> {

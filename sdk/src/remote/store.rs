@@ -10,7 +10,7 @@ use dauer_core::model::{Checkpoint, Fence, Message, Record};
 use dauer_core::{ExecutionId, InstanceId, SessionId};
 use dauer_store::{
     Cause, Changes, Committed, Create, Created, Delivered, Dump, DumpItem, Host, IdPage, Inspection, List,
-    Manage, Page, Purge, Purged, Query, Refused, Scale, Slice, StoreLimits, Work,
+    Manage, Page, Purge, Purged, Query, Refused, Scale, SessionInfo, Slice, StoreLimits, Work,
 };
 
 /// Refuses everything, and says why.
@@ -41,6 +41,10 @@ impl Manage for NoStore {
     }
 
     async fn inspect(&self, _: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
+        Err(refused())
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
         Err(refused())
     }
 

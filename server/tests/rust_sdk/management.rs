@@ -15,7 +15,7 @@ use dauer_store::{Checkpoint, DumpItem, History, InstanceDump, Order, Query, The
 use futures::TryStreamExt;
 
 use crate::code::{self, ASKS, Counts, FAILS};
-use crate::support::{SOON, Served, Working};
+use crate::support::{SOON, Served, Working, eventually};
 
 /// Instances of the test of limits that match, among as many others of each of two names.
 const MATCHES: usize = 301;
@@ -171,6 +171,33 @@ async fn inspection_is_the_same_through_a_server() {
     served.stop().await;
 }
 
+/// A session of a host elsewhere, and that of the server itself, which stands for the workers connected to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_the_same_through_a_server() {
+    let served = Served::new().await;
+    let (hub, inside) = (served.hub(), served.inside());
+    let client = hub.client();
+    assert_eq!(client.raw().sessions().await.unwrap(), []);
+    assert_eq!(served.store.hubs().await.unwrap(), [], "the list creates no hub");
+    let _elsewhere = raw_session(&inside).await;
+    let here = inside.client().raw().sessions().await.unwrap();
+    assert_eq!(client.raw().sessions().await.unwrap(), here);
+    assert_eq!((here[0].session.id, here[0].session.lives, here[0].workers), (SessionId(7), true, None));
+    assert_eq!(here[0].session.host.as_str(), "tester");
+
+    let working = Working::start(code::register(hub.worker(), &Arc::default()));
+    let own = async |connected| {
+        let sessions = client.raw().sessions().await.unwrap();
+        sessions.into_iter().find(|each| each.workers == Some(connected))
+    };
+    let host = eventually(async || own(1).await).await.session.host;
+    assert!(host.as_str().starts_with("server-"), "{host}");
+    working.stop().await;
+    let idle = eventually(async || own(0).await).await.session;
+    assert_eq!((idle.host, idle.lives), (host, true), "the server's host waits for the next worker");
+    served.stop().await;
+}
+
 /// Its history is empty, although it is not pending.
 #[tokio::test(flavor = "multi_thread")]
 async fn run_suspended_before_it_began_is_read_over_a_server() {
@@ -269,6 +296,8 @@ async fn server_without_the_service_is_said_to_lack_it() {
     let server = Server::at(&url).unwrap();
     let hubs = server.hubs().await.unwrap_err();
     assert!(hubs.to_string().starts_with(&lacks), "{hubs}");
+    let sessions = server.connect().client().raw().sessions().await.unwrap_err();
+    assert!(sessions.to_string().starts_with(&lacks), "{sessions}");
     let query = server.connect().client().query().name("order").page().await.map(drop).unwrap_err();
     assert!(dauer_hub::with_causes(&query).contains(&lacks), "{query}");
     foreign.abort();

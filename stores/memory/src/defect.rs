@@ -59,6 +59,10 @@ defects! {
     InspectUnbounded,
     /// An inspection says of every session that it lives.
     InspectExpiredLives,
+    /// The list of sessions leaves out those that hold nothing.
+    SessionsHideIdle,
+    /// The list of sessions says of every session that it lives.
+    SessionsExpiredLive,
     /// An inspection leaves out the tasks that sessions hold.
     InspectHidesHeldTasks,
     /// A turn of an instance that has not started comes without its start.
@@ -221,6 +225,10 @@ defects! {
     OutboxNotDelivered,
     /// `get` finds instances of other hubs.
     HubsShareInstances,
+    /// A hub that was only opened is listed.
+    HubsListOpened,
+    /// A hub in which a session lives is deleted.
+    DeleteHubIgnoresSessions,
     /// The tasks of a terminated run are not withdrawn.
     TerminateKeepsTasks,
     /// The tasks of a completed run are withdrawn.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use dauer_store::{
     Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Host,
     HubName, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record,
-    Refused, Scale, SessionId, Slice, StoreLimits, Work,
+    Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 
 use crate::defect::Defect;
@@ -58,6 +58,10 @@ impl Manage for MemoryHub {
 
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
         self.shell.call(Call::Get, |state| ids.iter().map(|id| state.inspect(id)).collect()).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
+        self.shell.call(Call::Get, |state| state.sessions()).await
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::channel::mpsc;
 
 use dauer_store::{
-    Cause, Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Record, Refused, StoreLimits, Timestamp,
+    Cause, Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Manage, Record, Refused, Store,
+    StoreLimits, Timestamp,
 };
 
-#[cfg(feature = "defects")]
-use crate::defect::Defect;
-use crate::defect::Defects;
+use crate::defect::{Defect, Defects};
 use crate::fault::{FaultPlan, HintFault, NoFaults};
 use crate::hub::MemoryHub;
 use crate::state::{Moment, State, default_limits};
@@ -78,35 +78,6 @@ impl MemoryStore {
     #[must_use]
     pub fn hub(&self, name: HubName) -> Arc<MemoryHub> {
         Arc::new(MemoryHub::new(self.clone(), name))
-    }
-
-    /// The names of the hubs that are there, in their order.
-    #[must_use]
-    pub fn hubs(&self) -> Vec<HubName> {
-        let world = self.world();
-        let existing = world.hubs.iter().filter(|(_, room)| room.state.exists());
-        existing.map(|(name, _)| name.clone()).collect()
-    }
-
-    /// Whether a hub exists.
-    #[must_use]
-    pub fn has_hub(&self, name: &HubName) -> bool {
-        self.world().hubs.get(name).is_some_and(|room| room.state.exists())
-    }
-
-    /// Deletes a hub and all that is in it. An absent one is deleted already.
-    ///
-    /// # Errors
-    /// [`Refused::NotExecuted`] when a living host works in the hub.
-    pub fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
-        let mut world = self.world();
-        let now = self.read_clock(&mut world).now;
-        if let Some(host) = world.hubs.get(name).and_then(|room| room.state.living_host(now)) {
-            let reason = format!("the host '{}' works in this hub; stop it first", host.as_str());
-            return Err(Refused::NotExecuted(Cause::new(reason)));
-        }
-        world.hubs.remove(name);
-        Ok(())
     }
 
     /// From now on this plan decides what goes wrong.
@@ -228,6 +199,38 @@ impl MemoryStore {
     fn world(&self) -> MutexGuard<'_, World> {
         unpoisoned(&self.shared.world)
     }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn hub(&self, name: HubName) -> Arc<dyn Manage> {
+        Self::hub(self, name)
+    }
+
+    async fn hubs(&self) -> Result<Vec<HubName>, Refused> {
+        let world = self.world();
+        let opened = world.defects.broken(Defect::HubsListOpened);
+        let existing = world.hubs.iter().filter(|(_, room)| opened || room.state.exists());
+        Ok(existing.map(|(name, _)| name.clone()).collect())
+    }
+
+    async fn has_hub(&self, name: &HubName) -> Result<bool, Refused> {
+        Ok(self.world().hubs.get(name).is_some_and(|room| room.state.exists()))
+    }
+
+    async fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
+        let mut world = self.world();
+        let now = self.read_clock(&mut world).now;
+        let living = world.hubs.get(name).and_then(|room| room.state.living_host(now));
+        if let Some(host) = living.filter(|_| !world.defects.broken(Defect::DeleteHubIgnoresSessions)) {
+            let reason = format!("the host '{}' works in this hub; stop it first", host.as_str());
+            return Err(Refused::NotExecuted(Cause::new(reason)));
+        }
+        world.hubs.remove(name);
+        Ok(())
+    }
+
+    async fn close(&self) {}
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

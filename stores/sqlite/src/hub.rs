@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use dauer_store::{
     Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, Effort, ExecutionId,
     Fence, Holder, Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query,
-    Record, Refused, Scale, SessionId, Slice, StoreLimits, Work,
+    Record, Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 
 use crate::engine::Ear;
@@ -55,6 +55,16 @@ impl Manage for SqliteHub {
             one.tasks.iter_mut().filter_map(|task| task.holder.as_mut()).for_each(living);
         }
         Ok(found)
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
+        let lives = Arc::clone(&self.shell.shared.lives);
+        let mut sessions = self.shell.read(|view| view.list_sessions()).await?;
+        for session in &mut sessions {
+            // As in an inspection: the lock proves the death of a host before the lease ends.
+            session.lives &= !lives.is_dead(session.id);
+        }
+        Ok(sessions)
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

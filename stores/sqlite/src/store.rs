@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
+use async_trait::async_trait;
+use futures::channel::oneshot;
 use rusqlite::Connection;
 
-use dauer_store::{HubName, Manage, Refused, SessionId, StoreLimits};
+use dauer_store::{HubName, Manage, Refused, SessionId, Store, StoreLimits};
 
 use crate::engine::{LOOK_WATCHED, Listeners, Order, Read, Reader, Tally, Watch, Writer};
 use crate::fault::Faults;
@@ -118,40 +120,16 @@ impl SqliteStore {
     /// Opens a hub. It exists once something was put into it: an instance, a message or a session.
     #[must_use]
     pub fn hub(&self, name: HubName) -> Arc<dyn Manage> {
-        Arc::new(SqliteHub::new(Shell { shared: Arc::clone(&self.shared), hub: name }))
+        Arc::new(SqliteHub::new(self.shell(name)))
     }
 
-    /// The names of the hubs that are there, in their order.
-    ///
-    /// # Errors
-    /// [`Refused`] when the file cannot be read.
-    pub async fn hubs(&self) -> Result<Vec<HubName>, Refused> {
-        let shell = Shell { shared: Arc::clone(&self.shared), hub: HubName::default() };
-        shell.read(|view| view.hub_names()).await
+    fn shell(&self, hub: HubName) -> Shell {
+        Shell { shared: Arc::clone(&self.shared), hub }
     }
 
-    /// Whether a hub exists. Nothing is written.
-    ///
-    /// # Errors
-    /// [`Refused`] when the file cannot be read.
-    pub async fn has_hub(&self, name: &HubName) -> Result<bool, Refused> {
-        let shell = Shell { shared: Arc::clone(&self.shared), hub: name.clone() };
-        shell.read(|view| Ok(view.hub != ABSENT)).await
-    }
-
-    /// Deletes a hub and all that is in it, for good, in short transactions; an absent one is deleted already. When it
-    /// is interrupted, call it again.
-    ///
-    /// # Errors
-    /// [`Refused::NotExecuted`] when a living host works in the hub, or the file cannot be written.
-    pub async fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
-        let shell = Shell { shared: Arc::clone(&self.shared), hub: name.clone() };
-        while shell.write(None, |scope| scope.delete()).await? {}
-        Ok(())
-    }
-
-    /// Finishes what waits, closes the file and waits until that is done. What is called afterwards is refused as not
-    /// executed. Without it, the same happens beside the caller when everything of this handle has been dropped.
+    /// Completes pending writes, closes the file and blocks until that is done. Later calls are refused as not executed.
+    /// Without it, the same happens in the background once the last clone and hub of this handle is dropped.
+    /// [`Store::close`] is the same without blocking.
     pub fn close(&self) {
         let threads = self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Threads { reader, writer }) = threads else { return };
@@ -162,6 +140,43 @@ impl SqliteStore {
         let _ = reader.join();
         let _ = self.shared.writer.send(Order::Close);
         let _ = writer.join();
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn hub(&self, name: HubName) -> Arc<dyn Manage> {
+        Self::hub(self, name)
+    }
+
+    async fn hubs(&self) -> Result<Vec<HubName>, Refused> {
+        self.shell(HubName::default()).read(|view| view.hub_names()).await
+    }
+
+    async fn has_hub(&self, name: &HubName) -> Result<bool, Refused> {
+        self.shell(name.clone()).read(|view| Ok(view.hub != ABSENT)).await
+    }
+
+    /// Works in short transactions: a writer of another process waits for one of them at most.
+    async fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
+        let shell = self.shell(name.clone());
+        while shell.write(None, |scope| scope.delete()).await? {}
+        Ok(())
+    }
+
+    async fn close(&self) {
+        let (closed, done) = oneshot::channel::<()>();
+        let store = self.clone();
+        // The caller's thread may serve other futures, and closing waits for the disk.
+        let closing = std::thread::Builder::new().name("dauer-sqlite-c".to_owned()).spawn(move || {
+            Self::close(&store);
+            drop(closed);
+        });
+        match closing {
+            // Cancelled when the thread has ended, which is the signal.
+            Ok(_) => drop(done.await),
+            Err(_) => Self::close(self),
+        }
     }
 }
 

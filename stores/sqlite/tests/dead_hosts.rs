@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use dauer_sqlite::{Options, SqliteStore};
-use dauer_store::HubName;
+use dauer_store::{HubName, Manage};
 use support::build::{host, start, want};
 use support::{Folder, run};
 
@@ -21,6 +21,11 @@ fn open(folder: &Folder) -> SqliteStore {
 fn sessions_files(folder: &Folder) -> usize {
     let files = std::fs::read_dir(folder.path()).unwrap();
     files.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().contains(".session-")).count()
+}
+
+/// Of each session of the hub, whether it lives.
+async fn lives(hub: &dyn Manage) -> Vec<bool> {
+    hub.sessions().await.unwrap().iter().map(|session| session.lives).collect()
 }
 
 #[test]
@@ -38,6 +43,7 @@ fn what_a_dead_handle_held_is_taken_over_at_once() {
     run(async {
         let session = other.attach(host(2, LEASE)).await.unwrap();
         assert!(session.claim_turns(want(1)).await.unwrap().is_empty(), "the first lives");
+        assert_eq!(lives(&*other).await, [true, true]);
         session.detach().await.unwrap();
     });
     second.close();
@@ -48,6 +54,7 @@ fn what_a_dead_handle_held_is_taken_over_at_once() {
     let third = open(&folder);
     let hub = third.hub(HubName::default());
     run(async {
+        assert_eq!(lives(&*hub).await, [false], "its lock proves its death, and no write has noticed it");
         let session = hub.attach(host(3, LEASE)).await.unwrap();
         let turns = session.claim_turns(want(1)).await.unwrap();
         assert_eq!(turns.len(), 1, "the lease of the first runs for an hour, but it is dead");

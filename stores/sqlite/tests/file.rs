@@ -9,7 +9,7 @@ use futures::StreamExt;
 use crate::support::build::{host, instance, message, start, step, task, want};
 use crate::support::{Folder, clock, database, everything, open, options, run};
 use dauer_sqlite::{OpenError, Options, SqliteStore};
-use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Kind, Refused, Timestamp};
+use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Kind, Refused, Store as _, Timestamp};
 
 fn hub() -> HubName {
     HubName::new("orders").expect("a valid name")

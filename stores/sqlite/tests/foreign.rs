@@ -4,7 +4,7 @@
 
 use futures::{FutureExt, StreamExt};
 
-use dauer_store::{Changes, Hint, HubName};
+use dauer_store::{Changes, Hint, HubName, Store as _};
 
 use crate::support::build::{instance, start};
 use crate::support::{Folder, open, run};

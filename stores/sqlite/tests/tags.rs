@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::support::build::{host, message_id, start, step, want};
 use crate::support::{Folder, clock, database, options, run};
 use dauer_sqlite::{Options, SqliteStore};
-use dauer_store::{Class, Create, ExecutionId, HubName, Manage, Order, Purge, Purged, Query, Reuse, Status};
+use dauer_store::{
+    Class, Create, ExecutionId, HubName, Manage, Order, Purge, Purged, Query, Reuse, Status, Store as _,
+};
 
 const BEHIND: usize = 8;
 

@@ -22,7 +22,7 @@ fn a_helper_process_has_sessions() {
     let fixture = remote::RemoteFixture::new();
     support::run(async {
         let name = HubName::default();
-        let hub = Hub { manage: fixture.hub(&name).await, name };
+        let hub = Hub { manage: fixture.store().hub(name.clone()), name };
         hub.manage.create(vec![start("order")]).await.remove(0).unwrap();
         let one = fixture.session(&hub, host(1, Duration::from_secs(60))).await;
         let two = fixture.session(&hub, host(2, Duration::from_secs(60))).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
-use dauer_store::{Host, HubName, Manage, Work};
+use dauer_store::{Host, HubName, Manage, Store, Work};
 
 /// A hub under test, with its name for fixtures that open it a second time from another process.
 pub struct Hub {
@@ -20,8 +20,8 @@ pub struct Hub {
 /// supported", so that a store either passes a rule or fails it.
 #[async_trait]
 pub trait Fixture: Send + Sync {
-    /// Opens an empty hub of that name. Two names are two hubs on the same store, with the same clock.
-    async fn hub(&self, name: &HubName) -> Arc<dyn Manage>;
+    /// The store, empty when the rule begins.
+    fn store(&self) -> Arc<dyn Store>;
 
     /// Opens a session, as another host would. Stores for many processes may do so from another process.
     async fn session(&self, hub: &Hub, host: Host) -> Arc<dyn Work> {

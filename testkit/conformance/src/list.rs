@@ -135,6 +135,7 @@ macro_rules! each_rule {
             }
             17 isolation {
                 r17a_hubs_know_nothing_of_each_other
+                r17b_a_hub_exists_from_its_first_write_until_it_is_deleted
             }
             18 create {
                 r18a_the_same_start_again_is_a_repeat
@@ -166,6 +167,9 @@ macro_rules! each_rule {
                 r23a_an_inspection_names_the_holder
                 r23b_an_inspection_lists_what_waits
                 r23c_an_inspection_lists_the_open_tasks
+            }
+            24 attached {
+                r24a_attached_sessions_are_listed_with_liveness
             }
         }
     };

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use futures::future::{Either, select};
 
 use dauer_store::{
     ClaimedTurn, Create, Created, Delivered, DumpItem, Fence, Host, HostId, HubName, Inspection, InstanceId,
-    Message, Page, Query, Record, Refused, Reuse, SessionId, Status, Timestamp,
+    Message, Page, Query, Record, Refused, Reuse, SessionId, Status, Store, Timestamp,
 };
 
 use crate::fixture::{Call, Fault, FaultPlan, Fixture, Hub};
@@ -52,7 +53,7 @@ impl<'a> World<'a> {
 
     async fn named(fixture: &'a dyn Fixture, rule: &'static str, name: &str, first: u64) -> World<'a> {
         let name = HubName::new(name).unwrap_or_else(|invalid| panic!("{rule}: {invalid}"));
-        let manage = fixture.hub(&name).await;
+        let manage = fixture.store().hub(name.clone());
         let hub = Hub { name, manage };
         let mut world = Self { rule, began: Timestamp(0), fixture, hub, next: AtomicU64::new(first) };
         let began = world.everything().await.into_iter().find_map(|item| match item {
@@ -67,6 +68,18 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn manage(&self) -> &dyn dauer_store::Manage {
         &*self.hub.manage
+    }
+
+    /// The store that the hub is in.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.fixture.store()
+    }
+
+    /// The hub's name.
+    #[must_use]
+    pub fn name(&self) -> &HubName {
+        &self.hub.name
     }
 
     /// A number that this world has not given before.

@@ -105,6 +105,8 @@ const EXPECTED: &[(Defect, &str)] = &[
     (RecordForgetsUnlocks, "r16c_values_come_back_whole"),
     (OutboxNotDelivered, "r16d_a_loaded_outbox_is_delivered"),
     (HubsShareInstances, "r17a_hubs_know_nothing_of_each_other"),
+    (HubsListOpened, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
+    (DeleteHubIgnoresSessions, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
     (RepeatedStartCreatesAgain, "r18a_the_same_start_again_is_a_repeat"),
     (ReplaceResetsRevision, "r18b_a_start_replaces_an_ended_instance"),
     (ReplaceKeepsEpoch, "r18b_a_start_replaces_an_ended_instance"),
@@ -135,6 +137,8 @@ const EXPECTED: &[(Defect, &str)] = &[
     (InspectHidesPrologue, "r23b_an_inspection_lists_what_waits"),
     (InspectUnbounded, "r23b_an_inspection_lists_what_waits"),
     (InspectHidesHeldTasks, "r23c_an_inspection_lists_the_open_tasks"),
+    (SessionsHideIdle, "r24a_attached_sessions_are_listed_with_liveness"),
+    (SessionsExpiredLive, "r24a_attached_sessions_are_listed_with_liveness"),
 ];
 
 /// Rules about combinations: a mistake of another rule may fail them too. Each has a mistake that no plain rule finds.
@@ -145,6 +149,7 @@ const COMBINED: &[&str] = &[
     "r18d_a_repeat_names_the_run_that_is_there",
     "r18e_an_equal_start_is_a_repeat_only_as_a_retry",
     "r21e_the_start_of_a_removed_instance_is_known",
+    "r24a_attached_sessions_are_listed_with_liveness",
 ];
 
 /// The rules that a store with that mistake fails, each with its complaint.

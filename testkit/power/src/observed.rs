@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Class, Committed, Completion, Create, Created, Delivered, Dump,
     DumpItem, Effort, ExecutionId, Fence, Host, IdPage, Inspection, InstanceId, List, Lost, Manage, Message,
-    Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, Slice, StoreLimits,
-    TaskLease, Want, Work,
+    Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, SessionInfo, Slice,
+    StoreLimits, TaskLease, Want, Work,
 };
 
 use crate::told::{Tell, Told, number};
@@ -99,6 +99,10 @@ impl Manage for Observed {
 
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
         refused(&self.tell, "inspect", self.inner.inspect(ids).await)
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
+        refused(&self.tell, "sessions", self.inner.sessions().await)
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

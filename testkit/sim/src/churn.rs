@@ -9,7 +9,7 @@ use std::time::Duration;
 use dauer_audit::{Evidence, Snapshot, collect};
 use dauer_hub::{HostOptions, retention};
 use dauer_memory::MemoryStore;
-use dauer_store::{Env, HubName, InstanceId, Timestamp};
+use dauer_store::{Env, HubName, InstanceId, Store as _, Timestamp};
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, join};
@@ -167,7 +167,7 @@ impl Churn {
         loop {
             let gone = season.is_gone();
             let left = self.look(season);
-            if gone && self.store.delete_hub(&name).is_ok() {
+            if gone && self.store.delete_hub(&name).await.is_ok() {
                 *unpoisoned(&season.left) = left;
                 season.rivals.network.deleted.store(true, Ordering::Relaxed);
                 self.deleted.fetch_add(1, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use dauer_memory::{Call, MemoryHub};
 use dauer_store::{
     Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence,
     Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
-    Scale, SessionId, Slice, StoreLimits, Work,
+    Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -233,6 +233,10 @@ impl Manage for Wire {
 
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
         self.call(Call::Get, self.network.hub.inspect(ids)).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
+        self.call(Call::Get, self.network.hub.sessions()).await
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {

@@ -1,6 +1,8 @@
-//! Who holds an instance, what waits for it, which tasks are open.
+//! The sessions of a hub; who holds an instance, what waits for it, which tasks are open.
 
-use dauer_store::{Holder, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, Waiting, WaitingClass};
+use dauer_store::{
+    Holder, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionInfo, Waiting, WaitingClass,
+};
 
 use super::{Held, State};
 use crate::defect::Defect;
@@ -31,6 +33,19 @@ impl State {
             open: tasks.len() as u64,
             tasks: tasks.into_iter().take(INSPECTED_MAX).collect(),
         })
+    }
+
+    /// All sessions, by id.
+    pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
+        let idle_hidden = self.broken(Defect::SessionsHideIdle);
+        let shown = self.sessions.iter().filter(|(_, session)| !idle_hidden || !session.holds_nothing());
+        let listed = shown.map(|(id, session)| SessionInfo {
+            id: *id,
+            host: session.host.clone(),
+            expires_at: session.expires_at,
+            lives: self.is_live(*id) || self.broken(Defect::SessionsExpiredLive),
+        });
+        listed.collect()
     }
 
     fn open_tasks(&self, id: &InstanceId) -> impl Iterator<Item = OpenTask> {

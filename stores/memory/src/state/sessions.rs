@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    fn holds_nothing(&self) -> bool {
+    pub(super) fn holds_nothing(&self) -> bool {
         self.turns.is_empty() && self.tasks.is_empty()
     }
 }

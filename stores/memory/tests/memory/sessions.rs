@@ -174,17 +174,19 @@ fn a_hub_is_deleted_when_no_living_host_works_in_it() {
     let name = HubName::new("tests").unwrap();
     w.create(&w.start("order", "Orders"));
     let (gone, lives) = (w.session(), w.session());
-    let Err(Refused::NotExecuted(why)) = w.store.delete_hub(&name) else { panic!("two hosts work in it") };
+    let Err(Refused::NotExecuted(why)) = block_on(w.store.delete_hub(&name)) else {
+        panic!("two hosts work in it")
+    };
     assert!(why.to_string().contains("stop it first"), "{why}");
     // One that has ended does not count, one that lives does.
     block_on(w.hub.end_session(gone.session())).unwrap();
-    assert!(w.store.delete_hub(&name).is_err());
+    assert!(block_on(w.store.delete_hub(&name)).is_err());
     w.clock.advance(LEASE - Duration::from_millis(1));
-    assert!(w.store.delete_hub(&name).is_err(), "its lease has not run out");
+    assert!(block_on(w.store.delete_hub(&name)).is_err(), "its lease has not run out");
     w.clock.advance(Duration::from_millis(1));
-    w.store.delete_hub(&name).unwrap();
+    block_on(w.store.delete_hub(&name)).unwrap();
     assert!(block_on(w.hub.get(vec![id("order")])).unwrap().remove(0).is_none(), "all of it is gone");
-    w.store.delete_hub(&name).unwrap();
+    block_on(w.store.delete_hub(&name)).unwrap();
     assert!(block_on(lives.renew()).is_err(), "and the sessions with it");
 }
 
@@ -195,5 +197,5 @@ fn an_ended_session_alone_keeps_no_hub() {
     w.create(&w.start("order", "Orders"));
     turn_of(&session, "order");
     block_on(w.hub.end_session(session.session())).unwrap();
-    w.store.delete_hub(&HubName::new("tests").unwrap()).unwrap();
+    block_on(w.store.delete_hub(&HubName::new("tests").unwrap())).unwrap();
 }

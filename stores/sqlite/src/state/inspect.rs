@@ -1,14 +1,15 @@
-//! Who holds an instance, what waits for it, which tasks are open: as it lies in the file.
+//! The sessions of a hub; who holds an instance, what waits for it, which tasks are open: as it lies in the file.
 
 use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{
-    Holder, HostId, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, Waiting,
-    WaitingClass,
+    Holder, HostId, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, SessionInfo,
+    Waiting, WaitingClass,
 };
 
 use super::inbox::{PLAIN, PROLOGUE};
 use super::instance::Instance;
+use super::sessions::Session;
 use super::task::HeldTask;
 use super::{View, signed, unsigned};
 use crate::fail::Outcome;
@@ -23,6 +24,17 @@ impl View<'_> {
         let holder = instance.holder.map(|held| self.holder(held.session)).transpose()?;
         let ready_at = instance.ready_at.map(|at| at.max(instance.not_before));
         Ok(Some(Inspection { now: self.now, holder, ready_at, waiting, messages, open, tasks }))
+    }
+
+    /// All sessions of the hub, by id. The caller finds out whether their processes are dead.
+    pub(crate) fn list_sessions(&self) -> Outcome<Vec<SessionInfo>> {
+        let listed = |session: Session| SessionInfo {
+            id: session.id,
+            host: session.host,
+            expires_at: session.expires_at,
+            lives: !session.ended && session.expires_at > self.now,
+        };
+        Ok(self.sessions()?.into_iter().map(listed).collect())
     }
 
     /// How many messages wait, and the first of them.

@@ -15,8 +15,8 @@ use futures::future::BoxFuture;
 use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
 use dauer_sqlite::{Clock, Faults, ManualClock, SqliteStore};
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, HubName, Lost, Manage,
-    Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, Lost, Queues, Refused,
+    Release, SessionId, Slice, Store, TaskLease, Want, Work,
 };
 
 use super::codec::{Wire, bytes_of};
@@ -86,8 +86,8 @@ impl RemoteFixture {
 
 #[async_trait]
 impl Fixture for RemoteFixture {
-    async fn hub(&self, name: &HubName) -> Arc<dyn Manage> {
-        self.store.hub(name.clone())
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
     }
 
     async fn session(&self, hub: &Hub, host: Host) -> Arc<dyn Work> {

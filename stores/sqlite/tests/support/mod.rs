@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 
 use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
 use dauer_sqlite::{Faults, ManualClock, Options, SqliteStore};
-use dauer_store::{DumpItem, Host, HubName, Manage, StoreLimits, Timestamp, Work};
+use dauer_store::{DumpItem, Host, Manage, Store, StoreLimits, Timestamp, Work};
 
 /// A store in the file of a folder, with a clock that stands still.
 pub(crate) fn open(folder: &Folder) -> SqliteStore {
@@ -134,8 +134,8 @@ impl Drop for SqliteFixture {
 
 #[async_trait]
 impl Fixture for SqliteFixture {
-    async fn hub(&self, name: &HubName) -> Arc<dyn Manage> {
-        self.handles[0].hub(name.clone())
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.handles[0].clone())
     }
 
     /// Sessions take turns between the handles.

@@ -1,6 +1,7 @@
 //! The rules, one file for each number of the contract. They are listed in `list.rs`, which makes them tests.
 
 pub mod atomic;
+pub mod attached;
 pub mod attempts;
 pub mod batches;
 pub mod claims;

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 
 use dauer_conformance::{Call, Fault, FaultPlan, Fixture};
 use dauer_memory::{ManualClock, MemoryStore};
-use dauer_store::{HubName, Manage, StoreLimits, Timestamp, Work};
+use dauer_store::{Store, StoreLimits, Timestamp, Work};
 
 /// A memory store whose clock the rule moves and whose calls the rule breaks.
 pub(crate) struct MemoryFixture {
@@ -45,8 +45,8 @@ impl MemoryFixture {
 
 #[async_trait]
 impl Fixture for MemoryFixture {
-    async fn hub(&self, name: &HubName) -> Arc<dyn Manage> {
-        self.store.hub(name.clone())
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
     }
 
     async fn kill(&self, session: Arc<dyn Work>) {

@@ -9,11 +9,8 @@ use crate::Verdict;
 /// Accepted, or an error that names the URL and says what would be accepted.
 pub(crate) fn run(bytes: &[u8]) -> Verdict {
     let Ok(url) = std::str::from_utf8(bytes) else { return Verdict::refused("not text") };
-    let (file, options) = match url.strip_prefix("sqlite:") {
-        Some(rest) => rest.split_once('?').map_or((Some(rest), ""), |(file, options)| (Some(file), options)),
-        None => (None, ""),
-    };
-    let file = file.filter(|file| !file.is_empty());
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    let file = place.strip_prefix("sqlite:").filter(|file| !file.is_empty());
     let error = match dauer::open_existing(url) {
         Ok(_) => panic!("'{url}' was opened without a runtime"),
         Err(error) => error,
@@ -21,7 +18,7 @@ pub(crate) fn run(bytes: &[u8]) -> Verdict {
     let text = error.to_string();
     match error {
         OpenError::UnknownStore { url: named } => {
-            assert!(file.is_none() && url != "memory:", "'{url}' is a store: {text}");
+            assert!(file.is_none() && place != "memory:", "'{url}' is a store: {text}");
             assert_eq!(named, url);
             assert!(text.contains(url) && text.contains("sqlite:FILE") && text.contains("memory:"), "{text}");
             Verdict::refused("unknown store")
@@ -37,7 +34,7 @@ pub(crate) fn run(bytes: &[u8]) -> Verdict {
                     Verdict::accepted("sqlite")
                 }
                 None => {
-                    assert_eq!(url, "memory:");
+                    assert_eq!(place, "memory:");
                     Verdict::accepted("memory")
                 }
             }
@@ -53,7 +50,8 @@ pub(crate) fn run(bytes: &[u8]) -> Verdict {
         OpenError::UnknownOption { url: named, option } => {
             assert_eq!(named, url);
             assert!(options.split('&').any(|given| given == option), "'{option}' is not in '{url}'");
-            assert!(!["", "durability=full", "durability=normal"].contains(&option.as_str()), "{text}");
+            let known = ["", "durability=full", "durability=normal"].contains(&option.as_str());
+            assert!(!known || file.is_none(), "{text}");
             assert!(text.contains(url) && text.contains("durability=normal"), "{text}");
             Verdict::refused("unknown option")
         }
