@@ -4,13 +4,13 @@ use dauer_store::{
     Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then, Times,
     Timestamp,
 };
+use dauer_store_kit::codec::{LastCommit, digest};
 
 use super::Scope;
 use super::commit::Committer;
 use super::instance::{Grip, Held, Instance};
 use super::tail::HistoryRow;
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, digest};
 
 impl Scope<'_, '_> {
     pub(super) fn apply(

@@ -1,11 +1,11 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
 use dauer_store::{Class, Delivered, DropReason, Hold, Message, Record, Revision, Start, Times};
+use dauer_store_kit::codec::read_message;
 
 use super::Scope;
 use super::instance::Instance;
 use crate::fail::Outcome;
-use crate::wire::read_message;
 
 /// What a start or rewind carries; both create and reopen instances.
 pub(super) fn opens(message: &Message) -> Option<&Start> {

@@ -5,12 +5,12 @@ use rusqlite::{OptionalExtension, params};
 use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, Refused, SessionDump, SessionId, TaskDump,
 };
+use dauer_store_kit::codec::{instance_id, read_message, reason_of};
 
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, unsigned};
 use crate::fail::{Fail, Outcome};
-use crate::wire::{instance_id, read_message, reason_of};
 
 /// Instances or tasks of one part.
 const PART_ITEMS: usize = 100;

@@ -7,10 +7,10 @@ use dauer_store::{
     Batch, Encoded, Epoch, ExecutionId, Fence, HostId, InstanceId, Revision, SessionId, Slice, StoredBatch,
     Timestamp,
 };
+use dauer_store_kit::codec::{Unreadable, read_trail};
 
 use super::{View, fenced, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{Unreadable, read_trail};
 
 impl View<'_> {
     /// Reads for a host that holds the instance.

@@ -8,14 +8,14 @@
 use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{Class, Hold, InstanceId, Message, MessageId, Record, Status, Timestamp};
+use dauer_store_kit::codec::{
+    CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
+    read_message,
+};
 
 use super::View;
 use super::instance::Instance;
 use crate::fail::Outcome;
-use crate::wire::{
-    CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
-    read_message,
-};
 
 /// Rows of the inbox that precede the others.
 pub(super) const PROLOGUE: i64 = 0;

@@ -6,13 +6,13 @@ use dauer_store::{
     Holder, HostId, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, Waiting,
     WaitingClass,
 };
+use dauer_store_kit::codec::{CLASS_ORDINARY, Unreadable, number, read_message};
 
 use super::inbox::{PLAIN, PROLOGUE};
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_ORDINARY, Unreadable, number, read_message};
 
 impl View<'_> {
     /// Looks at one instance. Whether a process is dead is for the caller to find out.

@@ -49,11 +49,11 @@ use dauer_store::{
     DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, QueueKey, Record, Refused, SessionId,
     StoreLimits, Timestamp,
 };
+use dauer_store_kit::codec::{hub_name, kind_code, kind_of, reason_code};
 
 use crate::fail::Outcome;
 use crate::life::Lives;
 use crate::options::Memory;
-use crate::wire::{hub_name, kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
 pub(crate) use hot::Hot;

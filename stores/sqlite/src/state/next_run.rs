@@ -3,13 +3,13 @@
 use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message};
+use dauer_store_kit::codec::{CLASS_REWIND, CLASS_START, read_message};
 
 use super::deliver::opens;
 use super::inbox::{PROLOGUE, Waiting};
 use super::instance::Instance;
 use super::{Scope, View};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_REWIND, CLASS_START, read_message};
 
 /// A start or rewind that waits: where it stands, and the run that it will begin.
 struct Opening {

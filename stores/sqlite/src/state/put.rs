@@ -3,12 +3,12 @@
 use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message, MessageId, Timestamp};
+use dauer_store_kit::codec::{class_code, read_message, write_message};
 
 use super::Scope;
 use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting, is_remembered};
 use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
-use crate::wire::{class_code, read_message, write_message};
 
 /// Puts a message where it belongs.
 fn enter(inbox: &mut Vec<Waiting>, waiting: Waiting) {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use rusqlite::{Rows, named_params};
 
 use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Order, Page, Query, Status, Timestamp};
+use dauer_store_kit::codec::{instance_id, kind_code, status_code};
 
 use super::View;
 use super::instance::{Instance, select_instances};
 use crate::fail::Outcome;
-use crate::wire::{instance_id, kind_code, status_code};
 
 /// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
 const PAGE_ROWS: usize = 100;

@@ -3,11 +3,13 @@
 use rusqlite::params;
 
 use dauer_store::{Hint, Item, Record};
+use dauer_store_kit::codec::{
+    hold_code, same_base, same_details, status_code, write_base, write_details, write_item,
+};
 
 use super::instance::{Grip, Held, Instance, Placement, Standing};
 use super::{Scope, signed};
 use crate::fail::Outcome;
-use crate::wire::{hold_code, same_base, same_details, status_code, write_base, write_details, write_item};
 
 /// What a turn always changes; the rest of the columns is added where it has changed. Numbered so that each statement has
 /// the values of the one before and more: the same list is bound to all of them, as far as it is wanted.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{Cause, Hint, Host, HostId, Lost, Refused, SessionId, Timestamp};
+use dauer_store_kit::codec::{Unreadable, number, read_item};
 
 use super::{Scope, View, What, fenced, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{Unreadable, number, read_item};
 
 /// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
 const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -9,11 +9,11 @@ use dauer_core::limits::START_RETRY_MAX;
 use dauer_store::{
     Class, Epoch, ExecutionId, Floor, HubDump, Message, MessageId, Record, Revision, Start, Timestamp,
 };
+use dauer_store_kit::codec::{CLASS_START, read_message};
 
 use super::instance::Instance;
 use super::{Scope, View, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_START, read_message};
 
 /// The hub's own values as they lie in its row.
 #[derive(Debug, Clone, Copy, Default)]
