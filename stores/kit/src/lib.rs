@@ -3,5 +3,9 @@
 //! The crate is a library that stores call. It has no I/O, no clock, no runtime, and no trait that a store implements.
 //!
 //! - [`codec`] writes and reads the bytes of records, messages, tasks, trails and last commits.
+//! - [`judge`] decides: about deliveries, creations, releases, limits, and the fields of a record that a store sets.
+//! - [`session`] has the constants of sessions.
 
 pub mod codec;
+pub mod judge;
+pub mod session;

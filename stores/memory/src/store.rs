@@ -9,13 +9,14 @@ use futures::channel::mpsc;
 use dauer_store::{
     Cause, Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Record, Refused, StoreLimits, Timestamp,
 };
+use dauer_store_kit::judge::default_limits;
 
 #[cfg(feature = "defects")]
 use crate::defect::Defect;
 use crate::defect::Defects;
 use crate::fault::{FaultPlan, HintFault, NoFaults};
 use crate::hub::MemoryHub;
-use crate::state::{Moment, State, default_limits};
+use crate::state::{Moment, State};
 use dauer_store::Clock;
 
 /// How many hints wait for a subscriber that does not read: beyond, they are lost, which costs time and no work.

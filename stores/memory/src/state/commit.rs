@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use dauer_store::{
-    Batch, Checkpoint, Committed, Completion, DropReason, Fence, History, HostId, InstanceId, MessageId,
-    Record, Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then, Times,
+    Batch, Checkpoint, Committed, Completion, DropReason, Fence, History, InstanceId, MessageId, Record,
+    Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then,
 };
+use dauer_store_kit::judge;
 
 use dauer_core::planted::{self, Bug};
 
-use super::applied::is_remembered;
 use super::instance::LastCommit;
 use super::task::HeldTask;
 use super::{Grip, Held, State};
@@ -62,12 +62,7 @@ impl State {
     /// before the inbox. One that waits was not.
     fn check_amendment(&self, checkpoint: &Checkpoint) -> Result<(), Refused> {
         let Some(instance) = self.instances.get(&checkpoint.fence.instance) else { return Ok(()) };
-        let start = match &checkpoint.history {
-            History::Replace { prologue, .. } => {
-                prologue.iter().find(|message| message.id == checkpoint.record.start)
-            }
-            History::Append(_) => None,
-        };
+        let start = judge::amended_start(checkpoint);
         let removed = start.is_some_and(|start| self.is_removed_start(start.id));
         let mut named = checkpoint.consumed.iter().copied().chain(start.map(|start| start.id));
         let applied = |id| instance.applied.contains(id, self.now()) && !instance.waits(id);
@@ -186,7 +181,7 @@ impl State {
         for id in consumed {
             let is_start = id == instance.record.start || Some(id) == amended;
             let never_waited = amended.is_some() && !is_start && !instance.waits(id);
-            let message = instance.take(id).filter(is_remembered);
+            let message = instance.take(id).filter(judge::is_remembered);
             if (message.is_some() || never_waited) && !moment.defects.broken(Defect::MemoryOff) {
                 instance.applied.insert(id, moment.now);
             }
@@ -194,8 +189,9 @@ impl State {
     }
 
     fn write_history(&mut self, by: Option<SessionId>, id: &InstanceId, history: History) {
-        let owner =
-            by.and_then(|session| self.sessions.get(&session)).map_or_else(amender, |s| s.host.clone());
+        let owner = by
+            .and_then(|session| self.sessions.get(&session))
+            .map_or_else(judge::amender, |s| s.host.clone());
         let moment = self.moment;
         let Some(instance) = self.instances.get_mut(id) else { return };
         let (revision, epoch) = (instance.record.revision.next(), instance.epoch);
@@ -251,22 +247,10 @@ impl State {
         }
         let instance = self.instances.get(id)?;
         let old = &instance.record;
-        let unset = record.times.created == Times::default().created;
-        record.times.created = match (begun, unset) {
-            // Another start begins another run, unless the commit says that it goes on: a child whose parent was rewound.
-            (true, _) if record.times.created != old.times.created => now,
-            (false, true) => old.times.created,
-            _ => record.times.created,
-        };
-        record.times.accepted = if begun { now } else { old.times.accepted };
-        record.times.updated = now;
-        // A commit to a run that had ended does not move its end.
-        let ended_before = old.times.completed.filter(|_| old.execution == record.execution);
-        record.times.completed = record.status.is_ended().then(|| ended_before.unwrap_or(now));
-        record.revision = old.revision.next();
-        (record.history_len, record.history_bytes) = (instance.history_len(), instance.history_bytes);
-        record.attempts = if self.broken(Defect::AttemptsKept) { old.attempts } else { 0 };
-        record.trouble = None;
+        judge::stamp(&mut record, old, (instance.history_len(), instance.history_bytes), now);
+        if self.broken(Defect::AttemptsKept) {
+            record.attempts = old.attempts;
+        }
         if self.broken(Defect::RecordForgetsUnlocks) {
             record.entity.iter_mut().for_each(|entity| entity.early_unlocks.clear());
         }
@@ -369,10 +353,4 @@ impl State {
         let taken = leases.map(|task| task.lease(self.shown_now())).collect();
         self.answer(by, id, taken)
     }
-}
-
-/// The owner of a commit that no host made.
-#[expect(clippy::expect_used, reason = "a constant, not empty, short, without control characters")]
-fn amender() -> HostId {
-    HostId::new("amend").expect("a valid host id")
 }

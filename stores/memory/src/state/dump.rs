@@ -5,14 +5,12 @@ use std::ops::Bound::{Excluded, Unbounded};
 use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, MessageId, Refused, SessionDump, TaskDump,
 };
+use dauer_store_kit::judge::PART_ITEMS;
 
 use super::State;
 use super::instance::Instance;
 use super::task::{HeldTask, TaskKey};
 use crate::defect::Defect;
-
-/// Instances or tasks of one part.
-const PART_ITEMS: usize = 100;
 
 /// Where a part ended.
 enum Cursor {

@@ -6,6 +6,7 @@ use dauer_store::{
     Checkpoint, Class, Epoch, ExecutionId, Fence, Hold, InstanceId, Message, MessageId, QueueKey, Record,
     Revision, SessionId, Start, Status, StoredBatch, Tags, Timestamp,
 };
+use dauer_store_kit::judge::{is_own_start, opens};
 
 use super::Moment;
 use super::applied::Applied;
@@ -77,14 +78,6 @@ pub(crate) struct TurnBatch {
     pub(crate) messages: Vec<Message>,
     pub(crate) bytes: usize,
     pub(crate) more: bool,
-}
-
-/// What a start or rewind carries; both create and reopen instances.
-pub(crate) fn opens(message: &Message) -> Option<&Start> {
-    match &message.class {
-        Class::Start(start) | Class::Rewind(start) => Some(start),
-        Class::Control(_) | Class::Ordinary => None,
-    }
 }
 
 impl Instance {
@@ -244,8 +237,7 @@ impl Instance {
 
     /// The start of the current run, while it has not been consumed.
     fn waiting_start(&self) -> Option<&Message> {
-        let id = self.record.start;
-        self.waiting(id).filter(|message| matches!(message.class, Class::Start(_)))
+        self.waiting(self.record.start).filter(|message| is_own_start(&self.record, message))
     }
 
     /// Takes one message out of prologue or inbox.

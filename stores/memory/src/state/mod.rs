@@ -28,6 +28,7 @@ use dauer_store::{
     Cause, DropReason, Fence, Hint, HubDump, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits,
     Timestamp,
 };
+use dauer_store_kit::judge::is_shown;
 
 use crate::defect::{Defect, Defects};
 use index::{Index, Place};
@@ -35,8 +36,6 @@ use instance::{Grip, Held, Instance};
 use sessions::Session;
 use starts::RemovedStarts;
 use task::{HeldTask, TaskKey};
-
-pub(crate) use limits::default_limits;
 
 /// When an operation runs, and with which defect.
 #[derive(Debug, Clone, Copy)]
@@ -268,8 +267,7 @@ impl State {
         if let Some(completed) = new.completed {
             self.by_completed.insert((completed, id.clone()));
         }
-        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
-        if shown(&old) != shown(&instance.record) {
+        if is_shown(&old, &instance.record) {
             self.hints.push(Hint::changed(id, &instance.record));
         }
     }

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dauer_store::{Hint, Host, HostId, InstanceId, Item, Lost, Refused, SessionId, Timestamp};
+use dauer_store_kit::session::EXPIRED_AGE_MAX;
 
 use super::State;
 use super::task::TaskKey;
 use crate::defect::Defect;
-
-/// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
-const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A session as it lies in the store.
 #[derive(Debug, Clone)]

@@ -6,14 +6,12 @@ use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, Refused, SessionDump, SessionId, TaskDump,
 };
 use dauer_store_kit::codec::{instance_id, read_message, reason_of};
+use dauer_store_kit::judge::PART_ITEMS;
 
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, unsigned};
 use crate::fail::{Fail, Outcome};
-
-/// Instances or tasks of one part.
-const PART_ITEMS: usize = 100;
 
 impl View<'_> {
     /// One part of everything. Parts of a hub that changes meanwhile are each right for their own time. The values of the hub

@@ -1,5 +1,7 @@
 //! Reading histories.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use rusqlite::{Row, params};
 
@@ -8,6 +10,7 @@ use dauer_store::{
     Timestamp,
 };
 use dauer_store_kit::codec::{Unreadable, read_trail};
+use dauer_store_kit::judge;
 
 use super::{View, fenced, unsigned};
 use crate::fail::Outcome;
@@ -49,24 +52,8 @@ impl View<'_> {
                 (SELECT first FROM history WHERE instance = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1), 0)
              ORDER BY first, h.key",
         )?;
-        let mut rows = find.query(params![instance, from])?;
-        let mut slice = Slice::default();
-        let mut bytes = 0usize;
-        while let Some(row) = rows.next()? {
-            let stored = read_batch(row)?;
-            let behind = stored.first >= from || stored.first.saturating_add(stored.batch.count) > from;
-            if slice.batches.is_empty() && !behind {
-                continue;
-            }
-            bytes = bytes.saturating_add(stored.batch.events.len());
-            // A page ends behind where it began, or whoever reads on would never come to the end: a batch may have no events.
-            if bytes > max_bytes && stored.first > from && !slice.batches.is_empty() {
-                slice.next = Some(stored.first);
-                break;
-            }
-            slice.batches.push(stored);
-        }
-        Ok(slice)
+        let batches = find.query_and_then(params![instance, from], |row| read_batch(row).map(Cow::Owned))?;
+        judge::slice(batches, (from, max_bytes))
     }
 }
 

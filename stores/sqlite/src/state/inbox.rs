@@ -12,6 +12,7 @@ use dauer_store_kit::codec::{
     CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
     read_message,
 };
+use dauer_store_kit::judge::{awaits_start, is_next_start, is_own_start, opens};
 
 use super::View;
 use super::instance::Instance;
@@ -90,22 +91,12 @@ fn classes(codes: &[u32]) -> i64 {
     codes.iter().fold(0, |mask, code| mask | 1 << code)
 }
 
-fn opens_a_run(message: &Message) -> bool {
-    matches!(message.class, Class::Start(_) | Class::Rewind(_))
-}
-
 /// Whether the current run of an instance begins with that message. Another start waits for the end of this run.
 fn begins(message: &Message, instance: &Instance) -> bool {
     match &message.class {
         Class::Start(start) | Class::Rewind(start) => start.record.execution == instance.record.execution,
         Class::Control(_) | Class::Ordinary => false,
     }
-}
-
-/// Whether the id of a message is remembered once it is applied. An answer is applied once because its schedule is
-/// open only once, and a start because the record names it; it is remembered when the record names another one.
-pub(super) fn is_remembered(message: &Message) -> bool {
-    message.answers.is_none() && !matches!(message.class, Class::Start(_))
 }
 
 impl View<'_> {
@@ -141,7 +132,7 @@ impl View<'_> {
     /// How many messages wait that open a run.
     pub(super) fn count_starts(&self, instance: &Instance) -> Outcome<u64> {
         if let Some(inbox) = &instance.inbox {
-            return Ok(inbox.iter().filter(|waiting| opens_a_run(&waiting.message)).count() as u64);
+            return Ok(inbox.iter().filter(|waiting| opens(&waiting.message).is_some()).count() as u64);
         }
         let mut count =
             self.db.prepare_cached("SELECT count(*) FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)")?;
@@ -162,7 +153,7 @@ impl View<'_> {
         }
         let message = match &instance.inbox {
             Some(inbox) => {
-                inbox.iter().map(|waiting| &waiting.message).find(|message| opens_a_run(message)).cloned()
+                inbox.iter().map(|waiting| &waiting.message).find(|message| opens(message).is_some()).cloned()
             }
             None => {
                 let mut find = self.db.prepare_cached(
@@ -183,10 +174,7 @@ impl View<'_> {
     /// The start of the current run, while it has not been consumed.
     fn waiting_start<'i>(&self, instance: &'i Instance) -> Outcome<Option<Candidate<'i>>> {
         if let Some(inbox) = &instance.inbox {
-            let start = inbox.iter().find(|waiting| {
-                waiting.message.id == instance.record.start
-                    && matches!(waiting.message.class, Class::Start(_))
-            });
+            let start = inbox.iter().find(|waiting| is_own_start(&instance.record, &waiting.message));
             return Ok(start.map(Waiting::candidate));
         }
         let mut find = self.db.prepare_cached(
@@ -332,12 +320,10 @@ impl View<'_> {
     /// The start or rewind that an instance begins with next, from the file.
     pub(crate) fn read_start(&self, id: &InstanceId) -> Outcome<Option<Message>> {
         let Some(instance) = self.instance(id)? else { return Ok(None) };
-        let ended = instance.record.status.is_ended();
-        if instance.record.history_len != 0 && !ended {
+        if !awaits_start(&instance.record) {
             return Ok(None);
         }
-        let opens = |message: &Message| matches!(message.class, Class::Start(_) | Class::Rewind(_));
-        let begins = |message: &Message| opens(message) && (ended || begins(message, &instance));
+        let begins = |message: &Message| is_next_start(&instance.record, message);
         if let Some(start) = instance.read_start()?.filter(begins) {
             return Ok(Some(start));
         }

@@ -4,8 +4,8 @@ use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message};
 use dauer_store_kit::codec::{CLASS_REWIND, CLASS_START, read_message};
+use dauer_store_kit::judge::opens;
 
-use super::deliver::opens;
 use super::inbox::{PROLOGUE, Waiting};
 use super::instance::Instance;
 use super::{Scope, View};

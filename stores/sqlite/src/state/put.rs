@@ -4,9 +4,10 @@ use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message, MessageId, Timestamp};
 use dauer_store_kit::codec::{class_code, read_message, write_message};
+use dauer_store_kit::judge::is_remembered;
 
 use super::Scope;
-use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting, is_remembered};
+use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting};
 use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
 

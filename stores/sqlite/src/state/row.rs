@@ -6,6 +6,7 @@ use dauer_store::{Hint, Item, Record};
 use dauer_store_kit::codec::{
     hold_code, same_base, same_details, status_code, write_base, write_details, write_item,
 };
+use dauer_store_kit::judge::is_shown;
 
 use super::instance::{Grip, Held, Instance, Placement, Standing};
 use super::{Scope, signed};
@@ -136,8 +137,7 @@ impl Scope<'_, '_> {
             self.remove_tags(instance.key, old.times.created, &old.tags)?;
             self.add_tags(instance.key, new.times.created, &new.tags)?;
         }
-        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
-        if shown(&old) != shown(new) {
+        if is_shown(&old, new) {
             self.hint(Hint::changed(&instance.id, new));
         }
         Ok(())

@@ -6,12 +6,11 @@ use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{Cause, Hint, Host, HostId, Lost, Refused, SessionId, Timestamp};
 use dauer_store_kit::codec::{Unreadable, number, read_item};
+use dauer_store_kit::judge::millis;
+use dauer_store_kit::session::EXPIRED_AGE_MAX;
 
 use super::{Scope, View, What, fenced, signed, unsigned};
 use crate::fail::Outcome;
-
-/// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
-const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A session as it lies in the store.
 #[derive(Clone)]
@@ -25,10 +24,6 @@ pub(super) struct Session {
     pub(super) ended: bool,
     /// Expired, and its items are offered to others.
     lapsed: bool,
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl View<'_> {
@@ -133,7 +128,7 @@ impl Scope<'_, '_> {
                         hub,
                         host.session.0.to_be_bytes(),
                         host.id.as_str(),
-                        millis(host.lease),
+                        signed(millis(host.lease)),
                         expires_at.0
                     ],
                 )?;
@@ -165,7 +160,7 @@ impl Scope<'_, '_> {
         self.group.hot.forget_sessions();
         self.run(
             "UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0 WHERE key = ?1",
-            params![session.key, millis(session.lease), expires_at.0],
+            params![session.key, signed(millis(session.lease)), expires_at.0],
         )?;
         if session.lapsed || session.expires_at <= self.now {
             // Its items were on offer; they no longer are.
@@ -300,7 +295,7 @@ impl Scope<'_, '_> {
     }
 
     fn forget_old_sessions(&mut self) -> Outcome<()> {
-        let before = self.now.0.saturating_sub(signed(EXPIRED_AGE_MAX.as_millis() as u64));
+        let before = self.now.0.saturating_sub(signed(millis(EXPIRED_AGE_MAX)));
         let mut find = self.view.db.prepare_cached(
             "SELECT key FROM sessions AS s WHERE hub = ?1 AND expires_at < ?2
                 AND NOT EXISTS (SELECT 1 FROM instances WHERE holder = s.key)
@@ -344,6 +339,7 @@ impl Scope<'_, '_> {
              ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5 RETURNING key",
         )?;
         let id = id.0.to_be_bytes();
-        Ok(add.query_row(params![self.hub, id, host, millis(lease), expires_at.0], |row| row.get(0))?)
+        Ok(add
+            .query_row(params![self.hub, id, host, signed(millis(lease)), expires_at.0], |row| row.get(0))?)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{Batch, Encoded, ExecutionId, InstanceId, Task};
-
 use dauer_store_kit::codec::{
     Blob, FORMAT, Read, Unreadable, WireQueue, execution, message_id, queue_from_wire, unseal, write_queue,
 };

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{Encoded, InstanceId, Task, Timestamp};
-
 use dauer_store_kit::codec::{
     Blob, FORMAT, Read, WireQueue, execution, message_id, queue_from_wire, unseal, write_queue,
 };
