@@ -15,9 +15,6 @@ pub fn kind_code(kind: Kind) -> u32 {
 }
 
 /// The kind of work with that code.
-///
-/// # Errors
-/// If there is none.
 pub fn kind_of(code: u32) -> Read<Kind> {
     Ok(match code {
         1 => Kind::Orchestration,
@@ -42,9 +39,6 @@ pub fn status_code(status: Status) -> u32 {
 }
 
 /// The status with that code.
-///
-/// # Errors
-/// If there is none.
 pub fn status_of(code: u32) -> Read<Status> {
     Ok(match code {
         1 => Status::Pending,
@@ -78,9 +72,6 @@ pub fn reason_code(reason: DropReason) -> u32 {
 }
 
 /// The drop reason with that code.
-///
-/// # Errors
-/// If there is none.
 pub fn reason_of(code: u32) -> Read<DropReason> {
     let known = DropReason::ALL.into_iter().find(|reason| code != 0 && reason_code(*reason) == code);
     known.ok_or_else(|| Unreadable::of("a reason for a drop"))

@@ -60,9 +60,6 @@ impl LastCommit {
     }
 
     /// Reads it beside a record with the execution `current` and `revision`.
-    ///
-    /// # Errors
-    /// If the bytes are no last commit.
     pub fn read(bytes: &[u8], current: ExecutionId, revision: Revision) -> Read<Self> {
         let wire: WireLast = unseal(bytes)?;
         let carried = if wire.execution.is_empty() { current } else { execution(&wire.execution)? };

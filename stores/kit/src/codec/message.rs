@@ -158,9 +158,6 @@ pub fn write_message(message: &Message) -> Vec<u8> {
 }
 
 /// Reads a message.
-///
-/// # Errors
-/// If the bytes are no message.
 pub fn read_message(bytes: &[u8]) -> Read<Message> {
     let wire: WireMessage = unseal(bytes)?;
     let origin = match wire.turn {
@@ -220,9 +217,6 @@ pub fn write_task(task: &Task) -> Vec<u8> {
 }
 
 /// Reads a whole task.
-///
-/// # Errors
-/// If the bytes are no task.
 pub fn read_task(bytes: &[u8]) -> Read<Task> {
     let wire: WireTask = unseal(bytes)?;
     Ok(Task {
@@ -247,9 +241,6 @@ pub fn write_task_body(task: &Task) -> Vec<u8> {
 }
 
 /// Reads a task from its body and the columns beside it.
-///
-/// # Errors
-/// If the bytes are no body of a task.
 pub fn read_task_body(
     bytes: &[u8],
     (id, instance): (MessageId, InstanceId),
@@ -282,9 +273,6 @@ pub fn write_item(item: &Item) -> Vec<u8> {
 }
 
 /// Reads an item.
-///
-/// # Errors
-/// If the bytes are no item.
 pub fn read_item(bytes: &[u8]) -> Read<Item> {
     let wire: WireItem = unseal(bytes)?;
     let (instance, epoch) = (instance_id(wire.instance)?, Epoch(wire.epoch));

@@ -1,7 +1,9 @@
 //! The bytes of stored values: a format byte, then a protobuf message. Event bytes are kept as they came.
 //!
 //! Field numbers and codes are part of the format and never change their meaning. `tests/codec.rs` compares the bytes with
-//! a golden file. A store may have row formats of its own: [`seal`], [`unseal`], [`Blob`] and [`WireQueue`] are their parts.
+//! a golden file. Every function that reads returns [`Unreadable`] for bytes that a newer dauer wrote, or that are damaged.
+//!
+//! A store may have row formats of its own: [`seal`], [`unseal`], [`Blob`] and [`WireQueue`] are their parts.
 
 mod blob;
 mod code;
@@ -71,9 +73,6 @@ pub fn seal(message: &impl prost::Message) -> Vec<u8> {
 }
 
 /// Reads a protobuf message behind the format byte.
-///
-/// # Errors
-/// If the format is newer, or the bytes are no such message.
 pub fn unseal<M: prost::Message + Default>(bytes: &[u8]) -> Read<M> {
     match bytes.split_first() {
         Some((&FORMAT, content)) => M::decode(content).map_err(|e| Unreadable::Damaged(e.to_string())),
@@ -83,41 +82,26 @@ pub fn unseal<M: prost::Message + Default>(bytes: &[u8]) -> Read<M> {
 }
 
 /// Reads the id of an instance.
-///
-/// # Errors
-/// If the text is no valid id.
 pub fn instance_id(text: impl Into<Arc<str>>) -> Read<InstanceId> {
     InstanceId::new(text).map_err(|e| Unreadable::Damaged(e.to_string()))
 }
 
 /// Reads the name of a hub.
-///
-/// # Errors
-/// If the text is no valid name.
 pub fn hub_name(text: String) -> Read<HubName> {
     HubName::new(text).map_err(|e| Unreadable::Damaged(e.to_string()))
 }
 
 /// Reads a number of 16 bytes.
-///
-/// # Errors
-/// If there are more or fewer bytes.
 pub fn number(bytes: &[u8]) -> Read<u128> {
     bytes.try_into().map(u128::from_be_bytes).map_err(|_| Unreadable::of("an id that has not 16 bytes"))
 }
 
 /// Reads the id of an execution.
-///
-/// # Errors
-/// If there are not 16 bytes.
 pub fn execution(bytes: &[u8]) -> Read<ExecutionId> {
     number(bytes).map(ExecutionId)
 }
 
 /// Reads the id of a message.
-///
-/// # Errors
-/// If there are not 16 bytes.
 pub fn message_id(bytes: &[u8]) -> Read<MessageId> {
     number(bytes).map(|id| MessageId(id.to_be_bytes()))
 }

@@ -125,9 +125,6 @@ pub fn write_record(record: &Record) -> Vec<u8> {
 }
 
 /// Reads a whole record.
-///
-/// # Errors
-/// If the bytes are no record.
 pub fn read_record(bytes: &[u8]) -> Read<Record> {
     from_wire(unseal(bytes)?)
 }
@@ -186,17 +183,11 @@ pub fn write_base(record: &Record) -> Vec<u8> {
 }
 
 /// Reads only the tags of a base.
-///
-/// # Errors
-/// If the bytes are no base.
 pub fn read_tags(bytes: &[u8]) -> Read<BTreeMap<String, String>> {
     Ok(unseal::<WireBase>(bytes)?.tags)
 }
 
 /// Reads a base into a record.
-///
-/// # Errors
-/// If the bytes are no base.
 pub fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     let wire: WireBase = unseal(bytes)?;
     record.start = message_id(&wire.start)?;
@@ -236,9 +227,6 @@ pub fn write_details(record: &Record) -> Option<Vec<u8>> {
 }
 
 /// Reads details into a record. `hold` is the code of its hold, whose owner is among the details.
-///
-/// # Errors
-/// If the bytes are no details.
 pub fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Read<()> {
     let wire: WireDetails = bytes.map(unseal).transpose()?.unwrap_or_default();
     record.hold = hold_of(hold, wire.hold_from)?;
@@ -326,9 +314,6 @@ pub fn write_queue(blob: &mut Blob, queue: &QueueKey) {
 }
 
 /// The queue of a field.
-///
-/// # Errors
-/// If the field is absent or has an unknown kind.
 pub fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
     let queue = queue.ok_or_else(|| Unreadable::of("a missing queue"))?;
     Ok(QueueKey {

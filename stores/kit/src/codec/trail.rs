@@ -65,9 +65,6 @@ fn fate_code(fate: Fate) -> u64 {
 }
 
 /// Reads a trail: the consumed messages and the produced ones.
-///
-/// # Errors
-/// If the bytes are no trail.
 pub fn read_trail(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
     match bytes.split_first() {
         Some((&PACKED, content)) => read_packed(content),

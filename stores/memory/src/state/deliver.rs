@@ -1,6 +1,7 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
 use dauer_store::{Class, Delivered, DropReason, Encoded, InstanceId, Message, Record, Refused};
+use dauer_store_kit::inbox;
 use dauer_store_kit::judge::{self, Facts, opens};
 
 use super::State;
@@ -101,11 +102,10 @@ impl State {
         let id = message.to.clone();
         let sequence = self.next_sequence();
         let moment = self.moment;
-        message.visible_at = message.visible_at.max(moment.now);
+        inbox::arrive(&mut message, moment.now);
         let Some(instance) = self.instances.get_mut(&id) else { return };
         if instance.admits(&message, moment) {
-            let earliest =
-                instance.ready_at.map_or(message.visible_at, |ready| ready.min(message.visible_at));
+            let earliest = inbox::ready_by(instance.ready_at, message.visible_at);
             let postponed = moment.defects.broken(Defect::ReadyPostponed);
             instance.ready_at = Some(if postponed { message.visible_at } else { earliest });
         }
