@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dauer_core::InstanceId;
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Class, Control, Kind, Message, Record, Status};
+use dauer_core::model::{Class, Control, Hold, Kind, Message, Record, Status};
 use dauer_core::turn::{self, Finished, Found};
 use dauer_core::{MessageId, SessionId, send};
 use dauer_store::{Create, Created, Delivered, DropReason, Fence, Inspection, Refused, Reuse, WaitingClass};
@@ -187,6 +187,13 @@ impl Client {
         if record.queue.kind == Kind::Entity || !changes(&record) {
             return Ok(Amended::Declined);
         }
+        // The turn's time is the store's. This client's clock may be ahead of it.
+        let Some(seen) = self.inspect(instance).await? else { return Ok(Amended::Overtaken) };
+        // The run goes on until a scheduled replacement is due, unless no host can run it.
+        let can_go_on = record.trouble.is_none() && record.hold != Hold::Unborn;
+        if message.visible_at > seen.now && can_go_on {
+            return Ok(Amended::Declined);
+        }
         let mut ledger = Ledger::new(instance.clone(), record.execution);
         for batch in self.batches(instance, record.execution).await? {
             if batch.batch.consumed.iter().any(|(id, _)| *id == message.id) {
@@ -199,8 +206,6 @@ impl Client {
         if ledger.events() != record.history_len || unborn && start.is_none() {
             return Ok(Amended::Overtaken);
         }
-        // The turn's time is the store's. This client's clock may be ahead of it.
-        let Some(seen) = self.inspect(instance).await? else { return Ok(Amended::Overtaken) };
         let opening = start.as_ref().map(|start| start.id);
         let overtaken = overtaken(&seen, message).filter(|id| Some(*id) != opening).collect();
         let found = Found { fence, record, ledger, start, overtaken, now: seen.now };
@@ -290,15 +295,19 @@ fn needs_no_host(record: &Record) -> bool {
 }
 
 /// The waiting messages that an amendment by `message` drops, because they came before it and would change what it has
-/// changed: a start ends what was to be done to the run before, and the last of several suspends and resumes counts.
+/// changed. A start overtakes control messages and earlier replacements that are due; a suspend or resume overtakes earlier
+/// ones. A terminate overtakes nothing: the end of the run drops all but starts, and those were acknowledged.
 fn overtaken(seen: &Inspection, message: &Message) -> impl Iterator<Item = MessageId> {
+    let starts = matches!(message.class, Class::Start(_));
     let suspends = matches!(message.class, Class::Control(Control::Suspend | Control::Resume));
     let before = seen.messages.iter().take_while(|each| each.id != message.id);
-    before.filter_map(move |each| match each.class {
-        WaitingClass::Control(Control::Suspend | Control::Resume) => Some(each.id),
-        WaitingClass::Control(Control::Terminate) | WaitingClass::Replacement if !suspends => Some(each.id),
-        _ => None,
-    })
+    let due = before.filter(|each| each.visible_at <= seen.now);
+    let overtakes = move |class| match class {
+        WaitingClass::Control(Control::Suspend | Control::Resume) => starts || suspends,
+        WaitingClass::Control(Control::Terminate) | WaitingClass::Replacement => starts,
+        WaitingClass::Start | WaitingClass::Rewind | WaitingClass::Ordinary => false,
+    };
+    due.filter(move |each| overtakes(each.class)).map(|each| each.id)
 }
 
 /// Whether a message waits, as far as the list goes. When it is cut off before the ordinary messages, any control

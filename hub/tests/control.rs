@@ -557,3 +557,50 @@ async fn resume_of_an_ended_run_keeps_its_result() {
     assert!(matches!(engaged, Err(ClientError::Engaged(_))), "{engaged:?}");
     assert_eq!(world.client.get(&id).await.unwrap().unwrap(), before);
 }
+
+/// A start that was acknowledged for later outlives the end of the run that it was to replace.
+#[tokio::test(start_paused = true)]
+async fn terminate_keeps_a_scheduled_replacement() {
+    for force in [false, true] {
+        let world = World::new();
+        let id = begun(&world).await;
+        let scheduled = Some(world.client.inspect(&id).await.unwrap().unwrap().now.after(HOUR));
+        let later = StartRequest { scheduled, ..request(&id, 2) };
+        world.client.start_requested(later, any(), 2).await.unwrap();
+        match force {
+            true => world.client.force_terminate(&id, None, false).await.unwrap(),
+            false => world.client.terminate(&id, None, false).await.unwrap(),
+        }
+        assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Terminated, 1));
+        let _host = world.host(Chain::new(), HostOptions::default());
+        world.until(&id, |record| record.status == Status::Completed).await;
+        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    }
+}
+
+/// A run that has not begun goes on until its replacement is due.
+#[tokio::test(start_paused = true)]
+async fn scheduled_replacement_leaves_a_pending_run_until_its_time() {
+    let world = World::new();
+    let id = world.start("pending", 1).await;
+    let scheduled = Some(world.client.inspect(&id).await.unwrap().unwrap().now.after(HOUR));
+    let later = StartRequest { scheduled, ..request(&id, 2) };
+    world.client.start_requested(later, any(), 2).await.unwrap();
+    let _host = world.host(Chain::new(), HostOptions::default());
+    world.until(&id, |record| record.status == Status::Completed).await;
+    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    world.until(&id, |record| record.output.as_ref().is_some_and(|output| output.as_str() == "2")).await;
+}
+
+/// A retried request of a start that another one has overtaken begins nothing.
+#[tokio::test(start_paused = true)]
+async fn overtaken_start_sent_again_is_a_repeat() {
+    let world = World::new();
+    let id = begun(&world).await;
+    let caller = Caller { request: 9, repeatable: true, now: Timestamp(0) };
+    let earlier = send::start(request(&id, 3), ExecutionId(9), caller, Over::Terminate).unwrap();
+    world.client.hub().send(vec![earlier]).await.remove(0).unwrap();
+    world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
+    let again = world.client.start_requested(request(&id, 3), any(), 9).await.unwrap();
+    assert_eq!(again, Created::Repeat(None));
+}

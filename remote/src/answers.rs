@@ -87,7 +87,10 @@ impl Workers {
     pub fn abandon(&self, token: &str) {
         let taken = {
             let mut state = self.state();
-            state.debts.cancel(token);
+            if state.debts.cancel(token) {
+                // The next turn of the instance may wait for this.
+                state.tell_of_room();
+            }
             state.take(token)
         };
         let Some(dispatched) = taken else { return self.drop_answer() };

@@ -68,10 +68,14 @@ impl Debts {
         true
     }
 
-    /// The worker has given the turn back, and answers nothing.
-    pub(crate) fn cancel(&mut self, token: &str) {
+    /// The worker has given the turn back, and answers nothing. Returns true when it owed an answer to it.
+    pub(crate) fn cancel(&mut self, token: &str) -> bool {
+        let count = |of: &BTreeMap<_, Vec<Debt>>| of.values().map(Vec::len).sum::<usize>();
+        let before = count(&self.of);
         self.of.values_mut().for_each(|debts| debts.retain(|debt| debt.token != token));
+        let is_cancelled = count(&self.of) < before;
         self.of.retain(|_, debts| !debts.is_empty());
+        is_cancelled
     }
 
     /// The time at which the last debt of an instance ends; `None` without debts.
@@ -92,6 +96,17 @@ impl Debts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cancelled_debt_is_owed_no_more() {
+        let (mut debts, id) = (Debts::default(), InstanceId::new("order").unwrap());
+        let until = Steady::default().after(std::time::Duration::from_secs(60));
+        debts.add(id.clone(), "first", (1, until));
+        assert!(!debts.cancel("second"));
+        assert_eq!(debts.end(&id, Steady::default()), Some(until));
+        assert!(debts.cancel("first"));
+        assert_eq!(debts.end(&id, Steady::default()), None);
+    }
 
     #[test]
     fn ended_debts_of_purged_instances_are_forgotten() {

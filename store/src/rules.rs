@@ -119,11 +119,13 @@
 //! default), across runs and starts: the same again is `Dropped(Repeat)`. A start is known as long as the record names it, and
 //! remembered like any other message once the record names another one. What was dropped is not remembered: when it comes
 //! again it is judged again. A message that an amendment carries out is remembered, whether it ever waited or not; an
-//! amendment that names a remembered message, or the start of a removed instance, is refused as `Repeat`.
+//! amendment that names a remembered message, or the start of a removed instance, is refused as `Repeat`. A waiting start
+//! that an amendment takes out and does not begin is remembered too, by the instance and by the hub (rule 21).
 //!
 //! *Checked by* `r10a_a_task_is_completed_once`, `r10b_only_the_holder_completes_a_task`,
 //! `r10c_a_consumed_message_is_remembered`,
-//! `r10d_a_start_that_gave_way_is_remembered`, `r10e_an_amended_message_is_remembered`.
+//! `r10d_a_start_that_gave_way_is_remembered`, `r10e_an_amended_message_is_remembered`,
+//! `r10f_an_overtaken_start_is_remembered`.
 //!
 //! # 11. Batches
 //!

@@ -233,6 +233,8 @@ defects! {
     ArrivedEmpty,
     /// A task whose result a commit used stays.
     FusedTaskStays,
+    /// A start that an amendment has overtaken is not remembered.
+    OvertakenStartForgotten,
     /// A message that an amendment carries out without its having waited is not remembered.
     AmendedMessageForgotten,
     /// An amendment carries out a message that was applied before.

@@ -35,7 +35,7 @@ pub(crate) fn migrate(file: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut rows = all.query([])?;
     while let Some(row) = rows.next()? {
         let key = row.get::<_, i64>(0)?;
-        let created = Timestamp(row.get(1).unwrap_or_default());
+        let Ok(created) = row.get(1).map(Timestamp) else { continue };
         // Until now a start was accepted when its instance was created.
         if let Ok(base) = accepted_base(row.get_ref(2)?.as_blob().unwrap_or_default(), created) {
             write.execute(params![key, base])?;

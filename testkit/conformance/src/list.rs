@@ -92,6 +92,7 @@ macro_rules! each_rule {
                 r10c_a_consumed_message_is_remembered
                 r10d_a_start_that_gave_way_is_remembered
                 r10e_an_amended_message_is_remembered
+                r10f_an_overtaken_start_is_remembered
             }
             11 batches {
                 r11a_each_item_of_a_batch_is_judged_alone

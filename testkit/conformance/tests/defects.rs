@@ -77,6 +77,7 @@ const EXPECTED: &[(Defect, &str)] = &[
     (ReplacedStartForgotten, "r10d_a_start_that_gave_way_is_remembered"),
     (RepeatAfterReplacement, "r10d_a_start_that_gave_way_is_remembered"),
     (AmendedMessageForgotten, "r10e_an_amended_message_is_remembered"),
+    (OvertakenStartForgotten, "r10f_an_overtaken_start_is_remembered"),
     (AmendsRepeat, "r10e_an_amended_message_is_remembered"),
     (BatchStopsAtFirstRefusal, "r11a_each_item_of_a_batch_is_judged_alone"),
     (ReadyPostponed, "r11b_a_later_message_postpones_nothing"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use dauer_store::{
-    Batch, Checkpoint, Committed, Completion, DropReason, Fence, History, InstanceId, MessageId, Record,
-    Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then,
+    Batch, Checkpoint, Class, Committed, Completion, DropReason, Fence, History, InstanceId, Message,
+    MessageId, Record, Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then,
 };
 use dauer_store_kit::judge;
 
@@ -167,10 +167,14 @@ impl State {
     }
 
     /// Takes messages out and remembers them. An amendment, which leaves the instance with the start `amended`, may carry out
-    /// a message that never waited: that is remembered too. A start is known by the record.
+    /// a message that never waited: that is remembered too. A start is known by the record, or is remembered when the amendment
+    /// has overtaken it.
     fn consume(&mut self, id: &InstanceId, consumed: &[MessageId], amended: Option<MessageId>) {
         let moment = self.moment;
+        let overtakes = amended.is_some() && !self.broken(Defect::OvertakenStartForgotten);
+        let first = amended;
         let amended = amended.filter(|_| !self.broken(Defect::AmendedMessageForgotten));
+        let mut overtaken = Vec::new();
         let Some(instance) = self.instances.get_mut(id) else { return };
         let mut consumed = consumed.to_vec();
         if moment.defects.broken(Defect::ConsumeAll) && !consumed.is_empty() {
@@ -179,12 +183,19 @@ impl State {
             consumed.extend(given.iter().map(|message| message.id).take_while(|id| Some(*id) != last));
         }
         for id in consumed {
-            let is_start = id == instance.record.start || Some(id) == amended;
+            let is_start = id == instance.record.start || Some(id) == first;
             let never_waited = amended.is_some() && !is_start && !instance.waits(id);
-            let message = instance.take(id).filter(judge::is_remembered);
-            if (message.is_some() || never_waited) && !moment.defects.broken(Defect::MemoryOff) {
+            let message = instance.take(id);
+            let is_overtaken = overtakes && !is_start && message.as_ref().is_some_and(starts);
+            overtaken.extend(is_overtaken.then_some(id));
+            let remembers =
+                is_overtaken || never_waited || message.as_ref().is_some_and(judge::is_remembered);
+            if remembers && !moment.defects.broken(Defect::MemoryOff) {
                 instance.applied.insert(id, moment.now);
             }
+        }
+        for start in overtaken {
+            self.remember_start(start);
         }
     }
 
@@ -353,4 +364,8 @@ impl State {
         let taken = leases.map(|task| task.lease(self.shown_now())).collect();
         self.answer(by, id, taken)
     }
+}
+
+fn starts(message: &Message) -> bool {
+    matches!(message.class, Class::Start(_))
 }

@@ -67,12 +67,19 @@ impl State {
 
     /// No instance names the start of that record any more: a retry of it must still be recognised.
     pub(super) fn start_is_gone(&mut self, record: &Record) {
-        let now = self.now();
-        if is_recent(record.times.accepted, now) {
-            let most = self.limits.removed_starts;
-            self.hub.forgotten_starts +=
-                self.removed_starts.insert(record.start, record.times.accepted, now, most);
+        if is_recent(record.times.accepted, self.now()) {
+            self.put_removed_start(record.start, record.times.accepted);
         }
+    }
+
+    /// An amendment has overtaken a start that waited: a retry of it must still be recognised when the instance is purged.
+    pub(super) fn remember_start(&mut self, id: MessageId) {
+        self.put_removed_start(id, self.now());
+    }
+
+    fn put_removed_start(&mut self, id: MessageId, at: Timestamp) {
+        let (now, most) = (self.now(), self.limits.removed_starts);
+        self.hub.forgotten_starts += self.removed_starts.insert(id, at, now, most);
     }
 
     /// Whether that start was accepted recently, and no instance names it any more.

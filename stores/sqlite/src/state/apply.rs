@@ -1,7 +1,8 @@
 //! Applying a checkpoint that was checked: everything in one transaction, or nothing.
 
 use dauer_store::{
-    Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then, Timestamp,
+    Checkpoint, Class, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then,
+    Timestamp,
 };
 use dauer_store_kit::codec::{LastCommit, digest};
 use dauer_store_kit::judge;
@@ -68,7 +69,8 @@ impl Scope<'_, '_> {
     }
 
     /// Takes messages out and remembers them. An amendment, which leaves the instance with the start `amended`, may carry out
-    /// a message that never waited: that is remembered too. A start is known by the record.
+    /// a message that never waited: that is remembered too. A start is known by the record, or is remembered when the amendment
+    /// has overtaken it.
     fn consume(
         &mut self,
         instance: &mut Instance,
@@ -78,7 +80,14 @@ impl Scope<'_, '_> {
         for id in consumed {
             let is_start = *id == instance.record.start || Some(*id) == amended;
             let never_waited = amended.is_some() && !is_start && !self.waits(instance, *id)?;
-            if self.take_message(instance, *id)? || never_waited {
+            let message = self.take_message(instance, *id)?;
+            let starts = |message: &Message| matches!(message.class, Class::Start(_));
+            let is_overtaken = amended.is_some() && !is_start && message.as_ref().is_some_and(starts);
+            if is_overtaken {
+                self.put_removed_start(*id, self.now)?;
+                self.store_hub()?;
+            }
+            if is_overtaken || never_waited || message.as_ref().is_some_and(judge::is_remembered) {
                 self.remember(instance, *id, self.now)?;
             }
         }

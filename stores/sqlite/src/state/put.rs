@@ -5,7 +5,6 @@ use rusqlite::params;
 use dauer_store::{ExecutionId, Message, MessageId, Timestamp};
 use dauer_store_kit::codec::{class_code, read_message, write_message};
 use dauer_store_kit::inbox;
-use dauer_store_kit::judge::is_remembered;
 
 use super::Scope;
 use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting};
@@ -187,27 +186,30 @@ impl Scope<'_, '_> {
         self.insert_message(instance, (kind, position), message)
     }
 
-    /// Takes one message out; answers whether it was there and its id is to be remembered.
-    pub(super) fn take_message(&mut self, instance: &mut Instance, id: MessageId) -> Outcome<bool> {
+    /// Takes one message out, if it is there.
+    pub(super) fn take_message(
+        &mut self,
+        instance: &mut Instance,
+        id: MessageId,
+    ) -> Outcome<Option<Message>> {
         let Some(inbox) = &mut instance.inbox else { return self.take_unknown(instance.key, id) };
-        let Some(at) = inbox.iter().position(|waiting| waiting.message.id == id) else { return Ok(false) };
+        let Some(at) = inbox.iter().position(|waiting| waiting.message.id == id) else { return Ok(None) };
         let Waiting { key, message, .. } = inbox.remove(at);
         self.remove_row(&mut instance.start_in_row, key)?;
-        Ok(is_remembered(&message))
+        Ok(Some(message))
     }
 
     /// The same where the inbox is not known.
-    fn take_unknown(&mut self, instance: i64, id: MessageId) -> Outcome<bool> {
+    fn take_unknown(&mut self, instance: i64, id: MessageId) -> Outcome<Option<Message>> {
         let mut take = self.view.db.prepare_cached(
             "DELETE FROM inbox WHERE instance = ?1 AND kind IN (0, 1, 2) AND message = ?2 RETURNING body",
         )?;
         let mut rows = take.query(params![instance, id.0])?;
-        let mut remembered = false;
+        let mut taken = None;
         while let Some(row) = rows.next()? {
-            let message = read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?;
-            remembered = is_remembered(&message);
+            taken = Some(read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?);
         }
-        Ok(remembered)
+        Ok(taken)
     }
 
     /// Keeps the messages for which `stays` holds. Returns the number of the others, or `None` if the inbox is not known.

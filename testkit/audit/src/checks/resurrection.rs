@@ -41,8 +41,11 @@ fn removed_starts(views: &Views<'_>, tally: &mut Tally) {
     let removed = &views.snapshot.removed_starts;
     for (id, view) in views.by_id.iter().filter(|_| !removed.is_empty()) {
         let record = &view.dump.record;
-        let begun_again =
-            removed.get(&record.start).filter(|at| record.times.accepted.since(**at) <= START_RETRY_MAX);
+        // The parts of a dump are read one after the other: one that was removed meanwhile has the same time.
+        let begun_again = removed.get(&record.start).filter(|at| {
+            let accepted = record.times.accepted;
+            accepted > **at && accepted.since(**at) <= START_RETRY_MAX
+        });
         tally.check(
             begun_again.is_none(),
             || Place::of(id),

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use dauer_core::limits::START_RETRY_MAX;
-use dauer_store::{Control, Created, Delivered, DropReason, MessageId, Refused, Reuse, Status};
+use dauer_store::{Control, Created, Delivered, DropReason, MessageId, Purge, Refused, Reuse, Status};
 
 use crate::message::ids;
 use crate::run::open;
 use crate::session::GiveBack;
+use crate::world::instance;
 use crate::{Fixture, Step};
 
 /// The result of a task is applied once; the same again is dropped, which is no error.
@@ -116,4 +117,23 @@ pub async fn r10e_an_amended_message_is_remembered(fixture: &dyn Fixture) {
     let amended = w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await;
     w.check(matches!(amended, Err(Refused::Repeat)), &format!("nor does an amendment apply it: {amended:?}"));
     w.same(&w.snapshot().await, &before, "a refused amendment changes nothing");
+}
+
+/// A start that waited, and that an amendment took out without beginning it, is remembered: the same again begins nothing, also
+/// when the instance is gone.
+pub async fn r10f_an_overtaken_start_is_remembered(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("order").await;
+    let overtaken = w.start_message("order");
+    w.deliver(overtaken.clone()).await;
+    let turn = w.unclaimed("order", vec![overtaken.clone()]).await;
+    w.ok(w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await, "amend");
+    let again = w.create(overtaken.clone(), Reuse::default()).await;
+    w.check(matches!(again, Ok(Created::Repeat(_))), &format!("the instance remembers it: {again:?}"));
+
+    let purged = w.manage().purge(Purge::Ids(vec![instance("order")])).await;
+    w.same(&w.ok(purged, "purge").count, &1, "no start waits for the instance");
+    let again = w.create(overtaken, Reuse::default()).await;
+    w.check(matches!(again, Ok(Created::Repeat(_))), &format!("the hub remembers it: {again:?}"));
+    w.session().await.no_turn("nothing new has come").await;
 }
