@@ -1,6 +1,6 @@
 //! The inbox of an instance: which waiting messages a turn gets, and which the end of a run drops (rules 4, 5 and 6).
 //!
-//! The functions see one message at a time. A store may hold them in memory or read them from an index.
+//! The functions take one message at a time, so that a store may hold messages in memory or read them from an index.
 
 use dauer_store::{Class, ExecutionId, Hold, InstanceId, Message, Record, Status, Timestamp};
 
@@ -59,7 +59,7 @@ impl<'r> Admission<'r> {
     }
 }
 
-/// A message arrives. A time that has passed becomes the time of arrival: clocks of senders must not decide what is oldest.
+/// Sets the arrival of a message: a time in the past becomes `now`, because clocks of senders must not decide the order.
 pub fn arrive(message: &mut Message, now: Timestamp) {
     message.visible_at = message.visible_at.max(now);
 }
@@ -91,7 +91,7 @@ pub fn begins_alone(record: &Record, visible_at: Timestamp, now: Timestamp) -> b
 /// A waiting message that a turn may get.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<K, M> {
-    /// It tells the messages of an inbox apart.
+    /// The key of the message in its inbox.
     pub key: K,
     /// The bytes of its event.
     pub bytes: usize,
@@ -180,8 +180,8 @@ pub fn is_for_next_run<P>(openings: &[Opening<P>], execution: Option<ExecutionId
     openings.iter().any(|opening| execution.is_none_or(|execution| execution == opening.execution))
 }
 
-/// Whether a message stays when the run ends. Starts and rewinds do, and behind the first of them what is for the runs that
-/// they begin. `openings` are those of the instance, in order.
+/// Whether a message stays when the run ends. Starts and rewinds stay. So do messages behind the first of them, if they are for
+/// a run that one of them begins. `openings` are those of the instance, in order.
 #[must_use]
 pub fn outlives_end<P: PartialOrd>(openings: &[Opening<P>], place: &P, message: &Message) -> bool {
     let behind = || openings.first().is_some_and(|first| first.place < *place);

@@ -5,7 +5,7 @@
 //! - [`codec`] writes and reads the bytes of records, messages, tasks, trails and last commits.
 //! - [`inbox`] selects the messages of a turn, and those that the end of a run drops.
 //! - [`judge`] decides: about deliveries, creations, releases, limits, and the fields of a record that a store sets.
-//! - [`session`] has the constants of sessions.
+//! - [`session`] says who lives, may act and may claim.
 
 pub mod codec;
 pub mod inbox;

@@ -203,12 +203,25 @@ fn bytes_equal_the_golden_file() {
     }
     let fates = DropReason::ALL.into_iter().map(Fate::Dropped).chain([Fate::Event(0), Fate::Event(70)]);
     let consumed: Vec<_> = fates.map(|fate| (MessageId([8; 16]), fate)).collect();
-    let produced = vec![MessageId([9; 16])];
-    let trail = codec::write_trail(&consumed, &produced);
-    golden.add("trail", &trail, (consumed, produced), codec::read_trail);
-    for (name, current) in [("same", 20), ("next", 24)] {
+    // Lengths above 127 take two bytes.
+    let many = (0..200).map(|number| (MessageId([number as u8; 16]), Fate::Event(number))).collect();
+    let produced = vec![MessageId([9; 16]), MessageId([0; 16])];
+    for (name, consumed, produced) in [
+        ("trail", consumed, produced.clone()),
+        ("trail of many", many, produced),
+        ("no trail", Vec::new(), Vec::new()),
+    ] {
+        let trail = codec::write_trail(&consumed, &produced);
+        golden.add(name, &trail, (consumed, produced), codec::read_trail);
+    }
+    // Zeros and nothings are left out, but for what may be absent.
+    let bare = LastCommit { epoch: Epoch(0), by: None, amendment: None, taken: Vec::new(), ..last() };
+    let zero = LastCommit { by: Some(0), taken: vec![MessageId([0; 16])], ..bare };
+    for (name, last, current) in
+        [("same", last(), 20), ("next", last(), 24), ("same, bare", bare, 20), ("same, zero", zero, 20)]
+    {
         let current = ExecutionId(current);
-        golden.add(&format!("last commit of the {name} run"), &last().write(current), last(), |bytes| {
+        golden.add(&format!("last commit of the {name} run"), &last.write(current), last, |bytes| {
             LastCommit::read(bytes, current, Revision(22))
         });
     }

@@ -13,7 +13,7 @@ use dauer_store::{
     MessageId, Origin, Over, Payload, Query, QueueKey, Record, Refused, Reuse, Revision, Slice, Start,
     Status, StoredBatch, Times, Timestamp, Trouble, TroubleKind,
 };
-use dauer_store_kit::judge::{self, Creation, Facts};
+use dauer_store_kit::judge::{self, Creation, Facts, Recall};
 
 const NOW: Timestamp = Timestamp(1_000_000_000);
 const RUN: ExecutionId = ExecutionId(1);
@@ -288,4 +288,31 @@ fn slice_has_whole_batches_and_always_one() {
     assert_eq!(slice(6, 20), (Vec::new(), None));
     let failing = [Err("broken")];
     assert_eq!(judge::slice(failing, (0, 1)).unwrap_err(), "broken");
+}
+
+#[test]
+fn amendment_remembers_what_a_turn_leaves_to_the_record() {
+    let record = record(Status::Running, Hold::Open);
+    let [own, amended, other] = [record.start, MessageId([8; 16]), MessageId([9; 16])];
+    let start = message(Class::Start(start(OTHER)), None);
+    let event = message(Class::Ordinary, None);
+    let answer = Message { answers: Some(other), ..event.clone() };
+    let table = [
+        (own, Some(&start), None, None),
+        (other, None, None, None),
+        (other, Some(&event), None, Some(Recall::Applied)),
+        (other, Some(&answer), None, None),
+        (other, Some(&event), Some(amended), Some(Recall::Applied)),
+        (other, Some(&answer), Some(amended), None),
+        (other, None, Some(amended), Some(Recall::NeverWaited)),
+        (other, Some(&start), None, None),
+        (other, Some(&start), Some(amended), Some(Recall::Overtaken)),
+        (amended, Some(&start), Some(amended), None),
+        (amended, None, Some(amended), None),
+        (own, Some(&start), Some(amended), None),
+        (own, None, Some(amended), None),
+    ];
+    for (id, taken, amended, expected) in table {
+        assert_eq!(judge::recall(&record, id, taken, amended), expected, "{id} {taken:?} {amended:?}");
+    }
 }

@@ -102,32 +102,3 @@ fn read_wordy(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
     });
     Ok((consumed.collect::<Read<_>>()?, message_ids(&wire.produced)?))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dauer_store::DropReason;
-
-    #[test]
-    fn trail_bytes_equal_their_message() {
-        let some: Consumed = (0..200)
-            .map(|number| {
-                let fate =
-                    if number % 3 == 0 { Fate::Dropped(DropReason::Ended) } else { Fate::Event(number) };
-                (MessageId([number as u8; 16]), fate)
-            })
-            .collect();
-        let ids = [MessageId([0; 16]), MessageId([1; 16])];
-        for (consumed, produced) in [(&some[..0], &ids[..0]), (&some[..1], &ids[..0]), (&some[..], &ids[..])]
-        {
-            let wire = PackedTrail {
-                consumed: consumed.iter().flat_map(|(id, _)| id.0).collect(),
-                fates: consumed.iter().map(|(_, fate)| fate_code(*fate)).collect(),
-                produced: produced.iter().flat_map(|id| id.0).collect(),
-            };
-            let written = write_trail(consumed, produced);
-            assert_eq!((written[0], &written[1..]), (PACKED, &prost::Message::encode_to_vec(&wire)[..]));
-            assert_eq!(read_trail(&written).unwrap(), (consumed.to_vec(), produced.to_vec()));
-        }
-    }
-}

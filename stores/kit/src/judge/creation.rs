@@ -1,11 +1,11 @@
-//! Creation of instances (rules 18 and 21).
+//! Creation of instances (rules 5, 18 and 21).
 
 use std::ops::RangeInclusive;
 
 use dauer_core::limits::START_RETRY_MAX;
 use dauer_store::{
-    Cause, Checkpoint, Class, Create, ExecutionId, History, Message, MessageId, Over, Record, Refused, Reuse,
-    Start, Status, Timestamp,
+    Cause, Class, Create, ExecutionId, Message, MessageId, Over, Record, Refused, Reuse, Revision, Start,
+    Status, Times, Timestamp,
 };
 
 /// What a start that is no repeat does to an instance that is there.
@@ -42,6 +42,14 @@ pub fn creation(status: Status, opening: bool, reuse: &Reuse) -> Result<Creation
     }
 }
 
+/// The record of a new instance, from the one that its start carries (rule 5).
+#[must_use]
+pub fn newborn(record: Record, revision: Revision, now: Timestamp) -> Record {
+    let (scheduled, completed) = (record.times.scheduled, None);
+    let times = Times { created: now, accepted: now, updated: now, scheduled, completed };
+    Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
+}
+
 /// The same start with the wish to end the run that it meets.
 #[must_use]
 pub fn terminating(mut message: Message) -> Message {
@@ -72,13 +80,4 @@ pub fn likeness(id: MessageId) -> RangeInclusive<MessageId> {
 pub fn begun_alike(record: &Record, id: MessageId, now: Timestamp) -> Option<ExecutionId> {
     let alike = record.start.likeness() == id.likeness() && is_recent(record.times.accepted, now);
     alike.then_some(record.execution)
-}
-
-/// The start that an amendment puts before the inbox as that of the current run. It must be none that was applied before.
-#[must_use]
-pub fn amended_start(checkpoint: &Checkpoint) -> Option<&Message> {
-    match &checkpoint.history {
-        History::Replace { prologue, .. } => prologue.iter().find(|m| m.id == checkpoint.record.start),
-        History::Append(_) => None,
-    }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use dauer_store::{
-    Batch, Checkpoint, Class, Committed, Completion, DropReason, Fence, History, InstanceId, Message,
-    MessageId, Record, Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then,
+    Batch, Checkpoint, Committed, Completion, DropReason, Fence, History, InstanceId, MessageId, Record,
+    Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then,
 };
-use dauer_store_kit::judge;
+use dauer_store_kit::judge::{self, Recall};
 
 use dauer_core::planted::{self, Bug};
 
@@ -171,9 +171,6 @@ impl State {
     /// has overtaken it.
     fn consume(&mut self, id: &InstanceId, consumed: &[MessageId], amended: Option<MessageId>) {
         let moment = self.moment;
-        let overtakes = amended.is_some() && !self.broken(Defect::OvertakenStartForgotten);
-        let first = amended;
-        let amended = amended.filter(|_| !self.broken(Defect::AmendedMessageForgotten));
         let mut overtaken = Vec::new();
         let Some(instance) = self.instances.get_mut(id) else { return };
         let mut consumed = consumed.to_vec();
@@ -183,14 +180,15 @@ impl State {
             consumed.extend(given.iter().map(|message| message.id).take_while(|id| Some(*id) != last));
         }
         for id in consumed {
-            let is_start = id == instance.record.start || Some(id) == first;
-            let never_waited = amended.is_some() && !is_start && !instance.waits(id);
-            let message = instance.take(id);
-            let is_overtaken = overtakes && !is_start && message.as_ref().is_some_and(starts);
-            overtaken.extend(is_overtaken.then_some(id));
-            let remembers =
-                is_overtaken || never_waited || message.as_ref().is_some_and(judge::is_remembered);
-            if remembers && !moment.defects.broken(Defect::MemoryOff) {
+            let taken = instance.take(id);
+            let recall = judge::recall(&instance.record, id, taken.as_ref(), amended);
+            let recall = recall.filter(|recall| match recall {
+                Recall::Applied => true,
+                Recall::NeverWaited => !moment.defects.broken(Defect::AmendedMessageForgotten),
+                Recall::Overtaken => !moment.defects.broken(Defect::OvertakenStartForgotten),
+            });
+            overtaken.extend((recall == Some(Recall::Overtaken)).then_some(id));
+            if recall.is_some() && !moment.defects.broken(Defect::MemoryOff) {
                 instance.applied.insert(id, moment.now);
             }
         }
@@ -202,7 +200,7 @@ impl State {
     fn write_history(&mut self, by: Option<SessionId>, id: &InstanceId, history: History) {
         let owner = by
             .and_then(|session| self.sessions.get(&session))
-            .map_or_else(judge::amender, |s| s.host.clone());
+            .map_or_else(judge::amender, |s| s.life.host.clone());
         let moment = self.moment;
         let Some(instance) = self.instances.get_mut(id) else { return };
         let (revision, epoch) = (instance.record.revision.next(), instance.epoch);
@@ -364,8 +362,4 @@ impl State {
         let taken = leases.map(|task| task.lease(self.shown_now())).collect();
         self.answer(by, id, taken)
     }
-}
-
-fn starts(message: &Message) -> bool {
-    matches!(message.class, Class::Start(_))
 }

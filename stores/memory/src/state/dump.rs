@@ -6,6 +6,7 @@ use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, MessageId, Refused, SessionDump, TaskDump,
 };
 use dauer_store_kit::judge::PART_ITEMS;
+use dauer_store_kit::session::Life;
 
 use super::State;
 use super::instance::Instance;
@@ -46,8 +47,8 @@ impl State {
         let mut items = vec![DumpItem::Now(self.now())];
         items.extend(self.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
         items.extend(self.sessions.iter().map(|(id, session)| {
-            let host = session.host.clone();
-            DumpItem::Session(SessionDump { id: *id, host, expires_at: session.expires_at })
+            let Life { host, expires_at, .. } = session.life.clone();
+            DumpItem::Session(SessionDump { id: *id, host, expires_at })
         }));
         items
     }

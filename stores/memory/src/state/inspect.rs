@@ -48,7 +48,7 @@ impl State {
     }
 
     fn holder(&self, Held { session, .. }: Held) -> Holder {
-        let host = self.sessions.get(&session).map(|session| session.host.clone());
+        let host = self.sessions.get(&session).map(|session| session.life.host.clone());
         let lives = self.is_live(session) || self.broken(Defect::InspectExpiredLives);
         Holder { session, host, lives }
     }

@@ -1,7 +1,7 @@
 //! Putting dumped items into an empty hub, in any number of parts. The same part again changes nothing.
 
 use dauer_store::{Cause, DumpItem, InstanceDump, InstanceId, Refused, SessionId, TaskDump};
-use dauer_store_kit::session::LEASE_UNKNOWN;
+use dauer_store_kit::session::Life;
 
 use super::instance::Instance;
 use super::sessions::Session;
@@ -22,8 +22,8 @@ impl State {
                     self.dropped.insert(reason, count);
                 }
                 DumpItem::Session(session) => {
-                    let known = Session::new(session.host, LEASE_UNKNOWN, session.expires_at);
-                    self.sessions.insert(session.id, known);
+                    let life = Life::loaded(session.host, session.expires_at);
+                    self.sessions.insert(session.id, Session::new(life));
                 }
                 DumpItem::Hub(hub) => self.hub = hub,
                 DumpItem::RemovedStart(id, at) => {

@@ -25,7 +25,7 @@ mod task;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    Cause, DropReason, Fence, Hint, HubDump, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits,
+    DropReason, Fence, Hint, HubDump, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits,
     Timestamp,
 };
 use dauer_store_kit::judge::is_shown;
@@ -147,7 +147,7 @@ impl State {
 
     /// Whether a session is there, unexpired and not ended: nobody may take what it holds.
     fn is_live(&self, session: SessionId) -> bool {
-        self.sessions.get(&session).is_some_and(|s| !s.ended && s.expires_at > self.now())
+        self.sessions.get(&session).is_some_and(|s| s.life.lives(self.now()))
     }
 
     /// Whether others than the holder may take a turn.
@@ -159,17 +159,14 @@ impl State {
 
     /// A session that may still act. Expiry alone takes nothing from it.
     fn acting(&self, session: SessionId) -> Result<&Session, Refused> {
-        self.sessions.get(&session).filter(|s| !s.ended).ok_or(Refused::Fenced)
+        let session = self.sessions.get(&session).ok_or(Refused::Fenced)?;
+        session.life.may_act().map(|()| session)
     }
 
-    /// A session that may claim: one that has expired renews first. Otherwise two hosts whose leases ran out together,
-    /// when the store's clock jumped, would take everything from each other until one of them renews.
+    /// A session that may claim.
     fn claiming(&self, session: SessionId) -> Result<(), Refused> {
-        self.acting(session)?;
-        if self.is_live(session) || self.broken(Defect::ExpiredClaims) {
-            return Ok(());
-        }
-        Err(Refused::NotExecuted(Cause::new("the session has expired; renew it first")))
+        let session = self.acting(session)?;
+        if self.broken(Defect::ExpiredClaims) { Ok(()) } else { session.life.may_claim(self.now()) }
     }
 
     /// Puts an instance into the place where claims find it, or takes it out. Called after every change of what

@@ -1,11 +1,10 @@
 //! Applying a checkpoint that was checked: everything in one transaction, or nothing.
 
 use dauer_store::{
-    Checkpoint, Class, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then,
-    Timestamp,
+    Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then, Timestamp,
 };
 use dauer_store_kit::codec::{LastCommit, digest};
-use dauer_store_kit::judge;
+use dauer_store_kit::judge::{self, Recall};
 
 use super::Scope;
 use super::commit::Committer;
@@ -78,16 +77,13 @@ impl Scope<'_, '_> {
         amended: Option<MessageId>,
     ) -> Outcome<()> {
         for id in consumed {
-            let is_start = *id == instance.record.start || Some(*id) == amended;
-            let never_waited = amended.is_some() && !is_start && !self.waits(instance, *id)?;
-            let message = self.take_message(instance, *id)?;
-            let starts = |message: &Message| matches!(message.class, Class::Start(_));
-            let is_overtaken = amended.is_some() && !is_start && message.as_ref().is_some_and(starts);
-            if is_overtaken {
+            let taken = self.take_message(instance, *id)?;
+            let recall = judge::recall(&instance.record, *id, taken.as_ref(), amended);
+            if recall == Some(Recall::Overtaken) {
                 self.put_removed_start(*id, self.now)?;
                 self.store_hub()?;
             }
-            if is_overtaken || never_waited || message.as_ref().is_some_and(judge::is_remembered) {
+            if recall.is_some() {
                 self.remember(instance, *id, self.now)?;
             }
         }

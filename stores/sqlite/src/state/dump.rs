@@ -50,7 +50,7 @@ impl View<'_> {
             items.push(DumpItem::Dropped(reason_of(row.get(0)?)?, unsigned(row.get(1)?)));
         }
         items.extend(self.sessions()?.into_iter().map(|session| {
-            let (id, host, expires_at) = (session.id, session.host, session.expires_at);
+            let (id, host, expires_at) = (session.id, session.life.host, session.life.expires_at);
             DumpItem::Session(SessionDump { id, host, expires_at })
         }));
         Ok(items)
