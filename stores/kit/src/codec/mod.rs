@@ -14,7 +14,7 @@ mod trail;
 
 use std::sync::Arc;
 
-use dauer_store::{Cause, ExecutionId, HubName, InstanceId, MessageId, Refused};
+use dauer_store::{Cause, ExecutionId, HostId, HubName, InstanceId, MessageId, Refused};
 
 pub use blob::Blob;
 pub use code::{kind_code, kind_of, reason_code, reason_of, status_code, status_of};
@@ -84,6 +84,11 @@ pub fn unseal<M: prost::Message + Default>(bytes: &[u8]) -> Read<M> {
 /// Reads the id of an instance.
 pub fn instance_id(text: impl Into<Arc<str>>) -> Read<InstanceId> {
     InstanceId::new(text).map_err(|e| Unreadable::Damaged(e.to_string()))
+}
+
+/// Reads the id of a host.
+pub fn host_id(text: impl Into<Arc<str>>) -> Read<HostId> {
+    HostId::new(text).map_err(|e| Unreadable::Damaged(e.to_string()))
 }
 
 /// Reads the name of a hub.

@@ -55,7 +55,8 @@ impl State {
         if by.is_none() && !self.broken(Defect::AmendsRepeat) {
             self.check_amendment(checkpoint)?;
         }
-        self.check_limits(checkpoint)
+        let checked = judge::check_checkpoint(&self.limits, self.now(), checkpoint);
+        if self.broken(Defect::LimitIgnored) { Ok(()) } else { checked }
     }
 
     /// An amendment carries out no message that was applied before: neither one that it consumes, nor a start that it puts

@@ -12,7 +12,6 @@ mod inbox;
 mod index;
 mod inspect;
 mod instance;
-mod limits;
 mod load;
 mod purge;
 mod query;
@@ -25,10 +24,10 @@ mod task;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    DropReason, Fence, Hint, HubDump, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits,
-    Timestamp,
+    DropReason, Fence, Hint, HubDump, InstanceId, Message, MessageId, Record, Refused, SessionId,
+    StoreLimits, Timestamp,
 };
-use dauer_store_kit::judge::is_shown;
+use dauer_store_kit::judge;
 
 use crate::defect::{Defect, Defects};
 use index::{Index, Place};
@@ -120,6 +119,11 @@ impl State {
     /// The time that answers carry.
     fn shown_now(&self) -> Timestamp {
         if self.broken(Defect::NowStandsStill) { self.moment.first } else { self.moment.now }
+    }
+
+    fn check_message(&self, message: &Message) -> Result<(), Refused> {
+        let checked = judge::check_message(&self.limits, self.now(), message);
+        if self.broken(Defect::LimitIgnored) { Ok(()) } else { checked }
     }
 
     fn broken(&self, defect: Defect) -> bool {
@@ -264,7 +268,7 @@ impl State {
         if let Some(completed) = new.completed {
             self.by_completed.insert((completed, id.clone()));
         }
-        if is_shown(&old, &instance.record) {
+        if judge::is_shown(&old, &instance.record) {
             self.hints.push(Hint::changed(id, &instance.record));
         }
     }

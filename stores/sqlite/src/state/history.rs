@@ -6,10 +6,9 @@ use bytes::Bytes;
 use rusqlite::{Row, params};
 
 use dauer_store::{
-    Batch, Encoded, Epoch, ExecutionId, Fence, HostId, InstanceId, Revision, SessionId, Slice, StoredBatch,
-    Timestamp,
+    Batch, Encoded, Epoch, ExecutionId, Fence, InstanceId, Revision, SessionId, Slice, StoredBatch, Timestamp,
 };
-use dauer_store_kit::codec::{Unreadable, read_trail};
+use dauer_store_kit::codec::{host_id, read_trail};
 use dauer_store_kit::judge;
 
 use super::{View, fenced, unsigned};
@@ -58,14 +57,13 @@ impl View<'_> {
 }
 
 fn read_batch(row: &Row<'_>) -> Outcome<StoredBatch> {
-    let owner: String = row.get(3)?;
     let (consumed, produced) = read_trail(row.get_ref(6)?.as_blob().unwrap_or_default())?;
     let events: Vec<u8> = row.get(7)?;
     Ok(StoredBatch {
         first: row.get(0)?,
         revision: Revision(unsigned(row.get(1)?)),
         epoch: Epoch(unsigned(row.get(2)?)),
-        owner: HostId::new(owner).map_err(|e| Unreadable::Damaged(e.to_string()))?,
+        owner: host_id(row.get::<_, String>(3)?)?,
         at: Timestamp(row.get(4)?),
         batch: Batch {
             count: row.get(5)?,

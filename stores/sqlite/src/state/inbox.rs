@@ -36,6 +36,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// Reads key, kind, position and body.
+    fn read(row: &rusqlite::Row<'_>) -> Outcome<Self> {
+        let message = read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?;
+        Ok(Self { key: row.get(0)?, kind: row.get(1)?, position: row.get(2)?, message })
+    }
+
     /// Where it stands.
     pub(super) fn place(&self) -> (bool, i64, i64) {
         (self.kind != PROLOGUE, self.position, self.key)
@@ -67,8 +73,7 @@ impl View<'_> {
             if inbox.len() == max {
                 return Ok(None);
             }
-            let message = read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?;
-            inbox.push(Waiting { key: row.get(0)?, kind: row.get(1)?, position: row.get(2)?, message });
+            inbox.push(Waiting::read(row)?);
         }
         Ok(Some(inbox))
     }
@@ -106,18 +111,30 @@ impl View<'_> {
         if !instance.is_over() {
             return Ok(None);
         }
-        if let Some(inbox) = &instance.inbox {
-            let mut openings = inbox.iter().filter_map(|waiting| opens(&waiting.message));
-            return Ok(openings.next().map(|start| start.record.clone()));
+        let record = |message: &Message| opens(message).map(|start| start.record.clone());
+        match &instance.inbox {
+            Some(inbox) => Ok(inbox.iter().find_map(|waiting| record(&waiting.message))),
+            None => self.find_opening(instance.key, |waiting| record(&waiting.message)),
         }
-        let mut find = self.db.prepare_cached(
-            "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
-             ORDER BY kind <> 0, position, key LIMIT 1",
+    }
+
+    /// The first start or rewind that waits in the file, in order, for which `find` returns something.
+    pub(super) fn find_opening<T>(
+        &self,
+        instance: i64,
+        mut find: impl FnMut(Waiting) -> Option<T>,
+    ) -> Outcome<Option<T>> {
+        let mut openings = self.db.prepare_cached(
+            "SELECT key, kind, position, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
+             ORDER BY kind <> 0, position, key",
         )?;
-        let keys = params![instance.key, CLASS_START, CLASS_REWIND];
-        let body: Option<Vec<u8>> = find.query_row(keys, |row| row.get(0)).optional()?;
-        let message = body.map(|body| read_message(&body)).transpose()?;
-        Ok(message.as_ref().and_then(opens).map(|start| start.record.clone()))
+        let mut rows = openings.query(params![instance, CLASS_START, CLASS_REWIND])?;
+        while let Some(row) = rows.next()? {
+            if let Some(found) = find(Waiting::read(row)?) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the start waits that the record names.
@@ -140,17 +157,10 @@ impl View<'_> {
 
     /// The start or rewind of a run that is suspended before it began, in the file, and when it is visible.
     fn unborn_start(&self, instance: &Instance) -> Outcome<Option<(Found<'static>, Timestamp)>> {
-        let mut find = self.db.prepare_cached(
-            "SELECT key, class, bytes, visible, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
-             ORDER BY kind <> 0, position, key",
-        )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
-        while let Some(row) = rows.next()? {
-            if leads(&instance.record, &read_message(row.get_ref(4)?.as_blob().unwrap_or_default())?) {
-                return Ok(Some((read_candidate(row)?, Timestamp(row.get(3)?))));
-            }
-        }
-        Ok(None)
+        self.find_opening(instance.key, |start| {
+            let found = Candidate { message: None, ..start.candidate() };
+            leads(&instance.record, &start.message).then_some((found, start.message.visible_at))
+        })
     }
 
     /// The start that leads the next turn, and whether it may come alone.
@@ -257,17 +267,7 @@ impl View<'_> {
         if let Some(start) = instance.read_start()?.filter(begins) {
             return Ok(Some(start));
         }
-        let mut find = self.db.prepare_cached(
-            "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3) ORDER BY kind <> 0, position, key",
-        )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
-        while let Some(row) = rows.next()? {
-            let message = read_message(&row.get::<_, Vec<u8>>(0)?)?;
-            if begins(&message) {
-                return Ok(Some(message));
-            }
-        }
-        Ok(None)
+        self.find_opening(instance.key, |waiting| Some(waiting.message).filter(begins))
     }
 
     /// The messages before the inbox, or those in it, in order, as they lie in the file.

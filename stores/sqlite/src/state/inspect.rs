@@ -3,10 +3,9 @@
 use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{
-    Holder, HostId, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, Waiting,
-    WaitingClass,
+    Holder, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, Waiting, WaitingClass,
 };
-use dauer_store_kit::codec::{CLASS_ORDINARY, Unreadable, number, read_message};
+use dauer_store_kit::codec::{CLASS_ORDINARY, host_id, number, read_message};
 
 use super::inbox::{PLAIN, PROLOGUE};
 use super::instance::Instance;
@@ -86,8 +85,7 @@ impl View<'_> {
         let Some((id, host, lives)) = found else {
             return Ok(Holder { session: SessionId(u128::from(unsigned(key))), host: None, lives: false });
         };
-        let host = HostId::new(host).map_err(|error| Unreadable::Damaged(error.to_string()))?;
-        Ok(Holder { session: SessionId(number(&id)?), host: Some(host), lives })
+        Ok(Holder { session: SessionId(number(&id)?), host: Some(host_id(host)?), lives })
     }
 }
 

@@ -3,10 +3,10 @@
 use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message};
-use dauer_store_kit::codec::{CLASS_REWIND, CLASS_START, read_message};
+use dauer_store_kit::codec::{CLASS_REWIND, CLASS_START};
 use dauer_store_kit::inbox;
 
-use super::inbox::{PROLOGUE, Waiting};
+use super::inbox::Waiting;
 use super::instance::Instance;
 use super::{Scope, View};
 use crate::fail::Outcome;
@@ -26,17 +26,11 @@ impl View<'_> {
         if let Some(waiting) = &instance.inbox {
             return Ok(waiting.iter().filter_map(|w| Opening::of(w.place(), &w.message)).collect());
         }
-        let mut find = self.db.prepare_cached(
-            "SELECT kind, position, key, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
-             ORDER BY kind <> 0, position, key",
-        )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
         let mut openings = Vec::new();
-        while let Some(row) = rows.next()? {
-            let place = (row.get::<_, i64>(0)? != PROLOGUE, row.get(1)?, row.get(2)?);
-            openings
-                .extend(Opening::of(place, &read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?));
-        }
+        self.find_opening(instance.key, |waiting| {
+            openings.extend(Opening::of(waiting.place(), &waiting.message));
+            None::<()>
+        })?;
         Ok(openings)
     }
 }

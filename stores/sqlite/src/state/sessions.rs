@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Hint, Host, HostId, Lost, SessionId, Timestamp};
-use dauer_store_kit::codec::{Unreadable, number, read_item};
+use dauer_store::{Hint, Host, Lost, SessionId, Timestamp};
+use dauer_store_kit::codec::{host_id, number, read_item};
 use dauer_store_kit::judge::millis;
 use dauer_store_kit::session::{EXPIRED_AGE_MAX, Life};
 
@@ -27,9 +27,8 @@ impl View<'_> {
         )?;
         let mut rows = find.query(params![self.hub, id.0.to_be_bytes()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let host: String = row.get(1)?;
         let life = Life {
-            host: HostId::new(host).map_err(|e| Unreadable::Damaged(e.to_string()))?,
+            host: host_id(row.get::<_, String>(1)?)?,
             lease: Duration::from_millis(unsigned(row.get(2)?)),
             expires_at: Timestamp(row.get(3)?),
             ended: row.get(4)?,
