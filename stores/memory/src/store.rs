@@ -11,11 +11,12 @@ use dauer_store::{
     Cause, Changes, Env, Fence, Hint, HostId, HubName, InstanceId, Manage, Record, Refused, Store,
     StoreLimits, Timestamp,
 };
+use dauer_store_kit::judge::default_limits;
 
 use crate::defect::{Defect, Defects};
 use crate::fault::{FaultPlan, HintFault, NoFaults};
 use crate::hub::MemoryHub;
-use crate::state::{Moment, State, default_limits};
+use crate::state::{Moment, State};
 use dauer_store::Clock;
 
 /// How many hints wait for a subscriber that does not read: beyond, they are lost, which costs time and no work.

@@ -1,8 +1,7 @@
 //! Why an operation inside a transaction did not end well, and whether it may have written before.
 
 use dauer_store::{Cause, Refused};
-
-use crate::wire::Unreadable;
+use dauer_store_kit::codec::Unreadable;
 
 /// Two kinds, because a group of operations shares one transaction.
 #[derive(Debug)]
@@ -65,10 +64,7 @@ impl From<rusqlite::Error> for Fail {
 
 impl From<Unreadable> for Fail {
     fn from(unreadable: Unreadable) -> Self {
-        Self::Broken(match unreadable {
-            Unreadable::Newer(format) => Refused::Newer(u32::from(format)),
-            other => Refused::Corrupt(Cause::new(other)),
-        })
+        Self::Broken(unreadable.into())
     }
 }
 

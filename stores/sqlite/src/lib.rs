@@ -6,8 +6,8 @@
 //! - Reads go through a second thread with its own connection and see every acknowledged write.
 //! - [`Clock`] is the file's time. It never goes backwards, whoever writes.
 //!
-//! The map: `engine` is threads, groups and hints; `state` is the contract in SQL, one file per operation; `wire` is
-//! how values lie in the file; `open`, `schema` and `migrate` make and check the file; `gate` stands between processes; `life` tells
+//! The map: `engine` is threads, groups and hints; `state` is the contract in SQL, one file per operation; `wire` has
+//! the row formats; `open`, `schema` and `migrate` make and check the file; `gate` stands between processes; `life` tells
 //! which of them are dead.
 
 #[doc(hidden)]
@@ -23,8 +23,6 @@ mod migrate;
 mod open;
 mod options;
 mod schema;
-#[cfg(feature = "faults")]
-pub mod seam;
 mod session;
 mod shell;
 mod state;

@@ -6,10 +6,10 @@
 
 use rusqlite::{Transaction, params};
 
-use dauer_store::Timestamp;
+use dauer_store::{ExecutionId, Kind, MessageId, QueueKey, Record, Timestamp};
+use dauer_store_kit::codec::{Read, read_base, write_base};
 
 use crate::schema::{FORMAT, GENERATION};
-use crate::wire::accept_base;
 
 /// The one format that can be migrated.
 pub(crate) const MIGRATED: u32 = 6;
@@ -37,11 +37,20 @@ pub(crate) fn migrate(file: &Transaction<'_>) -> rusqlite::Result<()> {
         let key = row.get::<_, i64>(0)?;
         let Ok(created) = row.get(1).map(Timestamp) else { continue };
         // Until now a start was accepted when its instance was created.
-        if let Ok(base) = accept_base(row.get_ref(2)?.as_blob().unwrap_or_default(), created) {
+        if let Ok(base) = accepted_base(row.get_ref(2)?.as_blob().unwrap_or_default(), created) {
             write.execute(params![key, base])?;
         }
     }
     file.execute("UPDATE meta SET format = ?1, generation = ?2", (FORMAT, GENERATION))?;
     file.pragma_update(None, "user_version", FORMAT)?;
     Ok(())
+}
+
+/// The base of a record with the time at which its start was accepted.
+fn accepted_base(base: &[u8], accepted: Timestamp) -> Read<Vec<u8>> {
+    let queue = QueueKey::new(Kind::Orchestration, "", None);
+    let mut record = Record::pending(queue, ExecutionId(0), MessageId([0; 16]));
+    read_base(base, &mut record)?;
+    record.times.accepted = accepted;
+    Ok(write_base(&record))
 }

@@ -4,13 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dauer_core::limits;
-use dauer_store::StoreLimits;
-
-use dauer_store::{Clock, SystemClock};
-
-/// Room for names, ids and trace context beside the payload of an event.
-const EVENT_BYTES_BESIDE_PAYLOAD: u64 = 1024 * 1024;
+use dauer_store::{Clock, StoreLimits, SystemClock};
+use dauer_store_kit::judge::default_limits;
 
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,14 +54,7 @@ impl Default for Options {
         Self {
             durability: Durability::Full,
             clock: Arc::new(SystemClock::new()),
-            limits: StoreLimits {
-                message_bytes: limits::PAYLOAD_BYTES_MAX as u64 + EVENT_BYTES_BESIDE_PAYLOAD,
-                checkpoint_bytes: limits::HISTORY_BYTES_MAX,
-                // An action makes one item; the end of a run adds an answer, unlocks and terminates for what is open.
-                checkpoint_items: 2 * limits::ACTIONS_PER_TURN_MAX as u64,
-                delay: limits::TIMER_MAX,
-                removed_starts: limits::REMOVED_STARTS_MAX as u64,
-            },
+            limits: default_limits(),
             memory: Memory::default(),
             // An instance of a hundred customers then writes a tenth of a page.
             tags_behind: 1_024,

@@ -81,8 +81,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &["dauer-proto"]),
     ("replay", &["dauer-core", "dauer-proto"]),
     ("store", &["dauer-core"]),
-    ("stores/memory", &["dauer-core", "dauer-store"]),
-    ("stores/sqlite", &["dauer-core", "dauer-store"]),
+    ("stores/kit", &["dauer-core", "dauer-store"]),
+    ("stores/memory", &["dauer-core", "dauer-store", "dauer-store-kit"]),
+    ("stores/sqlite", &["dauer-core", "dauer-store", "dauer-store-kit"]),
     ("hub", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("remote", &["dauer-core", "dauer-hub", "dauer-proto", "dauer-store"]),
     ("rpc", &["dauer-proto"]),
@@ -204,7 +205,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
 
 #[test]
 fn pure_crates_forbid_clocks_chance_and_tokio() {
-    for folder in ["core", "replay", "testhub"] {
+    for folder in ["core", "replay", "stores/kit", "testhub"] {
         let path = root().join(folder).join("clippy.toml");
         let lints = std::fs::read_to_string(&path).unwrap();
         for word in

@@ -2,20 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dauer_core::limits::{MEMORY_AGE_MAX, MEMORY_IDS_MAX};
-use dauer_store::{Class, Message, MessageId, Timestamp};
+use dauer_core::limits::MEMORY_IDS_MAX;
+use dauer_store::{MessageId, Timestamp};
+use dauer_store_kit::judge::is_known;
 
 /// Ids of applied messages, oldest first, bounded in number and age.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Applied {
     order: VecDeque<(MessageId, Timestamp)>,
     times: BTreeMap<MessageId, Timestamp>,
-}
-
-/// Whether the id of a message is remembered once it is applied. An answer is applied once because its schedule is
-/// open only once, and a start because the record names it; it is remembered when the record names another one.
-pub(crate) fn is_remembered(message: &Message) -> bool {
-    message.answers.is_none() && !matches!(message.class, Class::Start(_))
 }
 
 impl Applied {
@@ -27,7 +22,7 @@ impl Applied {
         }
         self.order.push_back((id, at));
         while let Some(&(oldest, since)) = self.order.front() {
-            if self.order.len() <= MEMORY_IDS_MAX && at.since(since) <= MEMORY_AGE_MAX {
+            if self.order.len() <= MEMORY_IDS_MAX && is_known(since, at) {
                 break;
             }
             self.order.pop_front();
@@ -36,7 +31,7 @@ impl Applied {
     }
 
     pub(crate) fn contains(&self, id: MessageId, now: Timestamp) -> bool {
-        self.times.get(&id).is_some_and(|since| now.since(*since) <= MEMORY_AGE_MAX)
+        self.times.get(&id).is_some_and(|since| is_known(*since, now))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageId, Timestamp)> {
@@ -47,6 +42,7 @@ impl Applied {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dauer_core::limits::MEMORY_AGE_MAX;
 
     fn id(number: usize) -> MessageId {
         MessageId((number as u128).to_be_bytes())

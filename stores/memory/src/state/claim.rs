@@ -186,7 +186,7 @@ impl State {
 
     /// Whether someone vouched for the death of a session's host.
     pub(super) fn is_proven_dead(&self, session: SessionId) -> bool {
-        self.sessions.get(&session).is_some_and(|session| session.ended)
+        self.sessions.get(&session).is_some_and(|session| session.life.ended)
     }
 
     /// Takes an instance from whoever holds it; a host that had received it is told at its next renewal.

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use dauer_store::{
-    Batch, Checkpoint, Class, Committed, Completion, DropReason, Fence, History, HostId, InstanceId, Message,
-    MessageId, Record, Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then, Times,
+    Batch, Checkpoint, Committed, Completion, DropReason, Fence, History, InstanceId, MessageId, Record,
+    Refused, SessionId, Status, StoredBatch, Task, TaskLease, Then,
 };
+use dauer_store_kit::judge::{self, Recall};
 
 use dauer_core::planted::{self, Bug};
 
-use super::applied::is_remembered;
 use super::instance::LastCommit;
 use super::task::HeldTask;
 use super::{Grip, Held, State};
@@ -55,19 +55,15 @@ impl State {
         if by.is_none() && !self.broken(Defect::AmendsRepeat) {
             self.check_amendment(checkpoint)?;
         }
-        self.check_limits(checkpoint)
+        let checked = judge::check_checkpoint(&self.limits, self.now(), checkpoint);
+        if self.broken(Defect::LimitIgnored) { Ok(()) } else { checked }
     }
 
     /// An amendment carries out no message that was applied before: neither one that it consumes, nor a start that it puts
     /// before the inbox. One that waits was not.
     fn check_amendment(&self, checkpoint: &Checkpoint) -> Result<(), Refused> {
         let Some(instance) = self.instances.get(&checkpoint.fence.instance) else { return Ok(()) };
-        let start = match &checkpoint.history {
-            History::Replace { prologue, .. } => {
-                prologue.iter().find(|message| message.id == checkpoint.record.start)
-            }
-            History::Append(_) => None,
-        };
+        let start = judge::amended_start(checkpoint);
         let removed = start.is_some_and(|start| self.is_removed_start(start.id));
         let mut named = checkpoint.consumed.iter().copied().chain(start.map(|start| start.id));
         let applied = |id| instance.applied.contains(id, self.now()) && !instance.waits(id);
@@ -176,9 +172,6 @@ impl State {
     /// has overtaken it.
     fn consume(&mut self, id: &InstanceId, consumed: &[MessageId], amended: Option<MessageId>) {
         let moment = self.moment;
-        let overtakes = amended.is_some() && !self.broken(Defect::OvertakenStartForgotten);
-        let first = amended;
-        let amended = amended.filter(|_| !self.broken(Defect::AmendedMessageForgotten));
         let mut overtaken = Vec::new();
         let Some(instance) = self.instances.get_mut(id) else { return };
         let mut consumed = consumed.to_vec();
@@ -188,13 +181,15 @@ impl State {
             consumed.extend(given.iter().map(|message| message.id).take_while(|id| Some(*id) != last));
         }
         for id in consumed {
-            let is_start = id == instance.record.start || Some(id) == first;
-            let never_waited = amended.is_some() && !is_start && !instance.waits(id);
-            let message = instance.take(id);
-            let is_overtaken = overtakes && !is_start && message.as_ref().is_some_and(starts);
-            overtaken.extend(is_overtaken.then_some(id));
-            let remembers = is_overtaken || never_waited || message.as_ref().is_some_and(is_remembered);
-            if remembers && !moment.defects.broken(Defect::MemoryOff) {
+            let taken = instance.take(id);
+            let recall = judge::recall(&instance.record, id, taken.as_ref(), amended);
+            let recall = recall.filter(|recall| match recall {
+                Recall::Applied => true,
+                Recall::NeverWaited => !moment.defects.broken(Defect::AmendedMessageForgotten),
+                Recall::Overtaken => !moment.defects.broken(Defect::OvertakenStartForgotten),
+            });
+            overtaken.extend((recall == Some(Recall::Overtaken)).then_some(id));
+            if recall.is_some() && !moment.defects.broken(Defect::MemoryOff) {
                 instance.applied.insert(id, moment.now);
             }
         }
@@ -204,8 +199,9 @@ impl State {
     }
 
     fn write_history(&mut self, by: Option<SessionId>, id: &InstanceId, history: History) {
-        let owner =
-            by.and_then(|session| self.sessions.get(&session)).map_or_else(amender, |s| s.host.clone());
+        let owner = by
+            .and_then(|session| self.sessions.get(&session))
+            .map_or_else(judge::amender, |s| s.life.host.clone());
         let moment = self.moment;
         let Some(instance) = self.instances.get_mut(id) else { return };
         let (revision, epoch) = (instance.record.revision.next(), instance.epoch);
@@ -261,22 +257,10 @@ impl State {
         }
         let instance = self.instances.get(id)?;
         let old = &instance.record;
-        let unset = record.times.created == Times::default().created;
-        record.times.created = match (begun, unset) {
-            // Another start begins another run, unless the commit says that it goes on: a child whose parent was rewound.
-            (true, _) if record.times.created != old.times.created => now,
-            (false, true) => old.times.created,
-            _ => record.times.created,
-        };
-        record.times.accepted = if begun { now } else { old.times.accepted };
-        record.times.updated = now;
-        // A commit to a run that had ended does not move its end.
-        let ended_before = old.times.completed.filter(|_| old.execution == record.execution);
-        record.times.completed = record.status.is_ended().then(|| ended_before.unwrap_or(now));
-        record.revision = old.revision.next();
-        (record.history_len, record.history_bytes) = (instance.history_len(), instance.history_bytes);
-        record.attempts = if self.broken(Defect::AttemptsKept) { old.attempts } else { 0 };
-        record.trouble = None;
+        judge::stamp(&mut record, old, (instance.history_len(), instance.history_bytes), now);
+        if self.broken(Defect::AttemptsKept) {
+            record.attempts = old.attempts;
+        }
         if self.broken(Defect::RecordForgetsUnlocks) {
             record.entity.iter_mut().for_each(|entity| entity.early_unlocks.clear());
         }
@@ -379,14 +363,4 @@ impl State {
         let taken = leases.map(|task| task.lease(self.shown_now())).collect();
         self.answer(by, id, taken)
     }
-}
-
-fn starts(message: &Message) -> bool {
-    matches!(message.class, Class::Start(_))
-}
-
-/// The owner of a commit that no host made.
-#[expect(clippy::expect_used, reason = "a constant, not empty, short, without control characters")]
-fn amender() -> HostId {
-    HostId::new("amend").expect("a valid host id")
 }

@@ -1,52 +1,40 @@
 //! Starting instances.
 
 use dauer_store::{
-    Cause, Class, Create, Created, Delivered, DropReason, ExecutionId, Message, MessageId, Over, Record,
-    Refused, Revision, Start, Status,
+    Create, Created, Delivered, DropReason, ExecutionId, Message, MessageId, Record, Refused, Reuse,
+    Revision, Status,
 };
+use dauer_store_kit::judge::{self, Creation, opens};
 
 use super::State;
-use super::instance::{Instance, opens};
+use super::instance::Instance;
 use crate::defect::Defect;
 
 impl State {
     /// Starts an instance, in one write.
     pub(crate) fn create(&mut self, create: Create) -> Result<Created, Refused> {
         self.pristine = false;
+        self.check_message(&create.start)?;
+        let record = judge::start_of(&create)?.record.clone();
         let Create { start: message, reuse, retry } = create;
-        self.check_message(&message)?;
-        let Class::Start(start) = &message.class else {
-            return Err(Refused::NotExecuted(Cause::new(
-                "only a message of class Start creates an instance",
-            )));
-        };
-        let execution = start.record.execution;
+        let execution = record.execution;
         if let Some(known) = self.repeated(&message, retry) {
             self.count_dropped(DropReason::Repeat, 1);
             let own = self.broken(Defect::RepeatNamesOwnExecution).then_some(execution);
             return Ok(Created::Repeat(own.or(known)));
         }
         let Some(instance) = self.instances.get(&message.to) else {
-            self.found(message.to.clone(), start.record.clone());
+            self.found(message.to.clone(), record);
             self.put(message);
             return Ok(Created::New(execution));
         };
-        // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
-        // its parent waits for the answer.
-        let begins = instance.prologue.iter().chain(instance.inbox.iter()).any(|m| opens(m).is_some());
-        let status = match instance.record.status {
-            ended if ended.is_ended() && begins && !self.broken(Defect::ReplaceKeepsInbox) => Status::Pending,
-            status => status,
-        };
-        if !reuse.replaceable.contains(&status) && !self.broken(Defect::ExistsIgnored) {
-            return Err(Refused::Exists(status));
-        }
-        if status.is_ended() {
-            let record = start.record.clone();
+        let opening = instance.start_waits() && !self.broken(Defect::ReplaceKeepsInbox);
+        let reuse = if self.broken(Defect::ExistsIgnored) { any_status() } else { reuse };
+        if judge::creation(instance.record.status, opening, &reuse)? == Creation::Replace {
             self.replace(record, message);
             return Ok(Created::New(execution));
         }
-        match self.deliver(terminating(message)) {
+        match self.deliver(judge::terminating(message)) {
             Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(None)),
             Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
         }
@@ -89,7 +77,7 @@ impl State {
         let resets = self.broken(Defect::ReplaceResetsRevision);
         let revision = if resets { Revision::default() } else { old.record.revision.next() };
         let epoch = if self.broken(Defect::ReplaceKeepsEpoch) { old.epoch } else { old.epoch.next() };
-        let mut new = Instance::new(self.newborn(record, revision), epoch);
+        let mut new = Instance::new(judge::newborn(record, revision, self.now()), epoch);
         if !self.broken(Defect::MemoryClearedByReplace) {
             new.applied = old.applied;
         }
@@ -109,12 +97,8 @@ impl State {
     }
 }
 
-/// The same start, with the client's wish that it ends the run it meets.
-fn terminating(message: Message) -> Message {
-    match message.class {
-        Class::Start(start) => {
-            Message { class: Class::Start(Box::new(Start { over: Over::Terminate, ..*start })), ..message }
-        }
-        class => Message { class, ..message },
-    }
+/// The policy that replaces every instance.
+fn any_status() -> Reuse {
+    let living = [Status::Pending, Status::Running, Status::Suspended];
+    Reuse { replaceable: Reuse::default().replaceable.into_iter().chain(living).collect() }
 }

@@ -1,13 +1,11 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
-use dauer_store::{
-    Class, Delivered, DropReason, Encoded, Hold, InstanceId, Message, Record, Refused, Revision, Times,
-};
-
-use dauer_core::planted::{self, Bug};
+use dauer_store::{Class, Delivered, DropReason, Encoded, InstanceId, Message, Record, Refused};
+use dauer_store_kit::inbox;
+use dauer_store_kit::judge::{self, Facts, opens};
 
 use super::State;
-use super::instance::{Instance, opens};
+use super::instance::Instance;
 use crate::defect::Defect;
 
 impl State {
@@ -56,26 +54,21 @@ impl State {
         let record = &instance.record;
         let waits = instance.waits(message.id) && !self.broken(Defect::AcceptRepeatInInbox);
         let applied = message.answers.is_none() && instance.applied.contains(message.id, self.now());
-        let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
-        let started = started && !self.broken(Defect::RepeatedStartCreatesAgain);
-        if waits || applied || started || self.repeats_removed_start(message) {
-            return Err(DropReason::Repeat);
-        }
-        // What comes behind a start that waits for an ended instance is for the run that the start will begin.
-        let ended = record.hold == Hold::Ended;
+        let started = judge::is_own_start(record, message) && !self.broken(Defect::RepeatedStartCreatesAgain);
+        let repeats = waits || applied || started || self.repeats_removed_start(message);
+        let follows = judge::follows_end(record, message);
         let forgets = self.broken(Defect::EndedDropsWhatFollowsAStart);
-        if ended && opens(message).is_none() && instance.is_for_next_run(message) && !forgets {
-            return Ok(());
+        let for_next_run = follows && instance.is_for_next_run(message) && !forgets;
+        match judge::why_dropped(record, message, Facts { repeats, for_next_run }) {
+            Some(DropReason::OtherExecution) if self.broken(Defect::AcceptOtherExecution) => {
+                if follows {
+                    Err(DropReason::Ended)
+                } else {
+                    Ok(())
+                }
+            }
+            reason => reason.map_or(Ok(()), Err),
         }
-        let other_run = message.execution.is_some_and(|execution| execution != record.execution);
-        let accepts = self.broken(Defect::AcceptOtherExecution) || planted::is_on(Bug::StaleExecution);
-        if other_run && !accepts {
-            return Err(DropReason::OtherExecution);
-        }
-        if ended && opens(message).is_none() {
-            return Err(DropReason::Ended);
-        }
-        Ok(())
     }
 
     /// Whether a message is a start whose instance was removed since.
@@ -83,34 +76,24 @@ impl State {
         matches!(message.class, Class::Start(_)) && self.is_removed_start(message.id)
     }
 
-    /// The record of the instance that a message to an absent one creates.
+    /// The record of the instance that a message to an absent one creates, unless a defect keeps it from doing so.
     fn created_by(&self, message: &Message) -> Option<Record> {
         let is_rewind = matches!(message.class, Class::Rewind(_));
-        let record = match (opens(message), message.to.entity_name()) {
-            (Some(_), _) if self.broken(Defect::StartToAbsentDropped) => return None,
-            (Some(_), _) if is_rewind && self.broken(Defect::RewindToAbsentDropped) => return None,
-            (Some(start), _) => start.record.clone(),
-            (None, Some(_)) if self.broken(Defect::EntityNotCreated) => return None,
-            (None, Some(name)) => Record::entity(name, message, self.floor().revision),
-            (None, None) => return None,
+        let lost = match opens(message) {
+            Some(_) => {
+                self.broken(Defect::StartToAbsentDropped)
+                    || is_rewind && self.broken(Defect::RewindToAbsentDropped)
+            }
+            None => self.broken(Defect::EntityNotCreated),
         };
-        // What is meant for one run of an instance cannot begin another.
-        message.execution.is_none_or(|execution| execution == record.execution).then_some(record)
+        if lost { None } else { judge::created_by(message, self.floor().revision) }
     }
 
     /// Adds a new instance with an empty inbox.
     pub(super) fn found(&mut self, id: InstanceId, record: Record) {
         let floor = self.floor();
-        let record = self.newborn(record, floor.revision);
+        let record = judge::newborn(record, floor.revision, self.now());
         self.insert_instance(id, Instance::new(record, floor.epoch));
-    }
-
-    /// A record from a start, with what the store sets.
-    pub(super) fn newborn(&self, record: Record, revision: Revision) -> Record {
-        let now = self.now();
-        let (scheduled, completed) = (record.times.scheduled, None);
-        let times = Times { created: now, accepted: now, updated: now, scheduled, completed };
-        Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
     }
 
     /// Puts an accepted message into the inbox. The instance becomes ready earlier by it, never later. A time that has
@@ -119,11 +102,10 @@ impl State {
         let id = message.to.clone();
         let sequence = self.next_sequence();
         let moment = self.moment;
-        message.visible_at = message.visible_at.max(moment.now);
+        inbox::arrive(&mut message, moment.now);
         let Some(instance) = self.instances.get_mut(&id) else { return };
         if instance.admits(&message, moment) {
-            let earliest =
-                instance.ready_at.map_or(message.visible_at, |ready| ready.min(message.visible_at));
+            let earliest = inbox::ready_by(instance.ready_at, message.visible_at);
             let postponed = moment.defects.broken(Defect::ReadyPostponed);
             instance.ready_at = Some(if postponed { message.visible_at } else { earliest });
         }

@@ -5,14 +5,13 @@ use std::ops::Bound::{Excluded, Unbounded};
 use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, MessageId, Refused, SessionDump, TaskDump,
 };
+use dauer_store_kit::judge::PART_ITEMS;
+use dauer_store_kit::session::Life;
 
 use super::State;
 use super::instance::Instance;
 use super::task::{HeldTask, TaskKey};
 use crate::defect::Defect;
-
-/// Instances or tasks of one part.
-const PART_ITEMS: usize = 100;
 
 /// Where a part ended.
 enum Cursor {
@@ -48,8 +47,8 @@ impl State {
         let mut items = vec![DumpItem::Now(self.now())];
         items.extend(self.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
         items.extend(self.sessions.iter().map(|(id, session)| {
-            let host = session.host.clone();
-            DumpItem::Session(SessionDump { id: *id, host, expires_at: session.expires_at })
+            let Life { host, expires_at, .. } = session.life.clone();
+            DumpItem::Session(SessionDump { id: *id, host, expires_at })
         }));
         items
     }

@@ -1,9 +1,12 @@
 //! Reading histories, and how a run begins that has none yet.
 
+use std::borrow::Cow;
+use std::convert::Infallible;
+
 use dauer_store::{ExecutionId, Fence, InstanceId, Message, Refused, SessionId, Slice, StoredBatch};
+use dauer_store_kit::judge;
 
 use super::State;
-use super::instance::opens;
 use crate::defect::Defect;
 
 impl State {
@@ -39,37 +42,19 @@ impl State {
 
     /// The start or rewind that an instance begins with next.
     pub(crate) fn read_start(&self, id: &InstanceId) -> Option<Message> {
-        let instance = self.instances.get(id)?;
-        let ended = instance.record.status.is_ended();
-        if instance.record.history_len != 0 && !ended {
-            return None;
-        }
+        let instance = self.instances.get(id).filter(|instance| judge::awaits_start(&instance.record))?;
         let hidden = |message: &Message| {
             self.broken(Defect::StartHiddenUntilDue) && message.visible_at > self.moment.now
         };
-        let begins = |message: &&Message| {
-            opens(message).is_some_and(|start| ended || start.record.execution == instance.record.execution)
-                && !hidden(message)
-        };
+        let begins = |message: &&Message| judge::is_next_start(&instance.record, message) && !hidden(message);
         instance.prologue.iter().chain(instance.inbox.iter()).find(begins).cloned()
     }
 
     /// Whole batches from the one that holds event `from`, at most about `max_bytes`, at least one.
     fn slice(&self, history: &[StoredBatch], from: u32, max_bytes: usize) -> Slice {
         let off_by_one = u32::from(self.broken(Defect::HistoryOffByOne));
-        let begin = from.saturating_add(off_by_one);
-        let after = |stored: &StoredBatch| stored.first >= begin || stored.first + stored.batch.count > begin;
-        let mut slice = Slice::default();
-        let mut bytes = 0usize;
-        for stored in history.iter().skip_while(|stored| !after(stored)) {
-            bytes = bytes.saturating_add(stored.batch.events.len());
-            // A batch without events begins where the next one does: a page of nothing else would be asked for for ever.
-            if bytes > max_bytes && !slice.batches.is_empty() && stored.first > from {
-                slice.next = Some(stored.first);
-                break;
-            }
-            slice.batches.push(stored.clone());
-        }
-        slice
+        let batches = history.iter().map(|stored| Ok::<_, Infallible>(Cow::Borrowed(stored)));
+        judge::slice(batches, (from.saturating_add(off_by_one), max_bytes))
+            .unwrap_or_else(|never| match never {})
     }
 }

@@ -61,9 +61,9 @@ impl Inbox {
         self.messages.range(..=(now, u64::MAX)).map(|(_, message)| message)
     }
 
-    /// What may be delivered only later, soonest first.
-    pub(crate) fn later(&self, now: Timestamp) -> impl Iterator<Item = &Message> {
+    /// What may be delivered only later, soonest first, each with its time.
+    pub(crate) fn later(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Message)> {
         use std::ops::Bound::{Excluded, Unbounded};
-        self.messages.range((Excluded((now, u64::MAX)), Unbounded)).map(|(_, message)| message)
+        self.messages.range((Excluded((now, u64::MAX)), Unbounded)).map(|((at, _), message)| (*at, message))
     }
 }

@@ -41,8 +41,8 @@ impl State {
         let shown = self.sessions.iter().filter(|(_, session)| !idle_hidden || !session.holds_nothing());
         let listed = shown.map(|(id, session)| SessionInfo {
             id: *id,
-            host: session.host.clone(),
-            expires_at: session.expires_at,
+            host: session.life.host.clone(),
+            expires_at: session.life.expires_at,
             lives: self.is_live(*id) || self.broken(Defect::SessionsExpiredLive),
         });
         listed.collect()
@@ -63,7 +63,7 @@ impl State {
     }
 
     fn holder(&self, Held { session, .. }: Held) -> Holder {
-        let host = self.sessions.get(&session).map(|session| session.host.clone());
+        let host = self.sessions.get(&session).map(|session| session.life.host.clone());
         let lives = self.is_live(session) || self.broken(Defect::InspectExpiredLives);
         Holder { session, host, lives }
     }

@@ -1,11 +1,17 @@
 //! One instance with all that belongs to it, and which of its messages a turn gets.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use dauer_store::{
-    Checkpoint, Class, Epoch, ExecutionId, Fence, Hold, InstanceId, Message, MessageId, QueueKey, Record,
-    Revision, SessionId, Start, Status, StoredBatch, Tags, Timestamp,
+    Checkpoint, Epoch, ExecutionId, Fence, Hold, InstanceId, Message, MessageId, QueueKey, Record, Revision,
+    SessionId, StoredBatch, Tags, Timestamp,
 };
+use dauer_store_kit::inbox::{
+    Admission, Candidate, Opening, Room, TurnBatch, begins_alone, is_for_next_run, is_for_run, leads,
+    next_turn, outlives_end,
+};
+use dauer_store_kit::judge::{is_own_start, opens};
 
 use super::Moment;
 use super::applied::Applied;
@@ -71,20 +77,9 @@ pub(crate) struct Instance {
     pub(crate) place: Option<Place>,
 }
 
-/// The messages of one turn.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct TurnBatch {
-    pub(crate) messages: Vec<Message>,
-    pub(crate) bytes: usize,
-    pub(crate) more: bool,
-}
-
-/// What a start or rewind carries; both create and reopen instances.
-pub(crate) fn opens(message: &Message) -> Option<&Start> {
-    match &message.class {
-        Class::Start(start) | Class::Rewind(start) => Some(start),
-        Class::Control(_) | Class::Ordinary => None,
-    }
+fn candidate(message: &Message, moment: Moment) -> Candidate<MessageId, &Message> {
+    let suspends = message.is_suspend() && !moment.defects.broken(Defect::SuspendDoesNotEndBatch);
+    Candidate { key: message.id, bytes: message.event.len(), suspends, message }
 }
 
 impl Instance {
@@ -126,9 +121,14 @@ impl Instance {
         self.inbox.get(id).or_else(|| self.prologue.iter().find(|message| message.id == id))
     }
 
+    /// All that waits, in order.
+    fn all(&self) -> impl Iterator<Item = &Message> {
+        self.prologue.iter().chain(self.inbox.iter())
+    }
+
     /// Whether a start or rewind waits.
     pub(crate) fn start_waits(&self) -> bool {
-        self.prologue.iter().chain(self.inbox.iter()).any(|message| opens(message).is_some())
+        self.all().any(|message| opens(message).is_some())
     }
 
     /// Whether the hold lets a message through.
@@ -142,14 +142,9 @@ impl Instance {
             return *hold != Hold::Ended;
         }
         let opens_unborn = *hold == Hold::Unborn && broken(Defect::HoldUnbornAdmitsStarts);
-        hold.admits(message) || self.begins_with(message) || opens_unborn && opens(message).is_some()
-    }
-
-    /// A rewind that created its instance begins it, as no start ever comes.
-    fn begins_with(&self, message: &Message) -> bool {
-        matches!(message.class, Class::Rewind(_))
-            && self.record.status == Status::Pending
-            && self.waiting_start().is_none()
+        let own_start_waits = Admission::needs_start(&self.record) && self.waiting_start().is_some();
+        Admission::of(&self.record, own_start_waits).admits(message)
+            || opens_unborn && opens(message).is_some()
     }
 
     /// The queue under which claims find it.
@@ -170,7 +165,7 @@ impl Instance {
         if self.record.hold != Hold::Ended {
             return &self.record;
         }
-        let waiting = self.prologue.iter().chain(self.inbox.iter()).find_map(opens);
+        let waiting = self.all().find_map(opens);
         waiting.map_or(&self.record, |start| &start.record)
     }
 
@@ -180,7 +175,7 @@ impl Instance {
         let of_prologue = self.prologue.iter().filter(|m| self.admits(m, moment)).map(|m| m.visible_at).min();
         let visible =
             self.inbox.visible(moment.now).filter(|m| self.admits(m, moment)).map(|m| m.visible_at).min();
-        let later = || self.inbox.later(moment.now).find(|m| self.admits(m, moment)).map(|m| m.visible_at);
+        let later = || self.inbox.later(moment.now).find(|(_, m)| self.admits(m, moment)).map(|(at, _)| at);
         let of_inbox = visible.or_else(later);
         self.ready_at = [of_prologue, of_inbox].into_iter().flatten().min();
     }
@@ -188,31 +183,15 @@ impl Instance {
     /// The messages of the next turn: visible, admitted, in order, up to the first suspend and about `budget` bytes;
     /// `None` when nothing is ready, or when not even the least that makes a turn fits.
     pub(crate) fn turn_batch(&self, moment: Moment, budget: usize, whatever_size: bool) -> Option<TurnBatch> {
-        let candidates = self.candidates(moment);
-        let start = self.first_of_turn(moment);
-        let due = start.is_some_and(|start| start.visible_at <= moment.now);
-        if candidates.is_empty() {
-            return None;
-        }
-        let rest = candidates.into_iter().filter(|m| start.is_none_or(|start| start.id != m.id));
-        // A start that is not due, or whose run is suspended, comes only with what woke the instance: alone it would begin.
         let admits = moment.defects.broken(Defect::HoldUnbornAdmitsStarts);
-        let held_back = !due || self.record.hold == Hold::Unborn && !admits;
-        let least = if start.is_some() && held_back { 2 } else { 1 };
-        let mut batch = TurnBatch::default();
-        let mut cut = false;
-        for message in start.into_iter().chain(rest) {
-            let bytes = batch.bytes.saturating_add(message.event.len());
-            let fits = bytes <= budget || batch.messages.len() < least && whatever_size;
-            if cut || !fits {
-                batch.more = true;
-                break;
-            }
-            cut = message.is_suspend() && !moment.defects.broken(Defect::SuspendDoesNotEndBatch);
-            batch.bytes = bytes;
-            batch.messages.push(message.clone());
-        }
-        (batch.messages.len() >= least).then_some(batch)
+        let start = self.first_of_turn(moment).map(|start| {
+            let alone = begins_alone(&self.record, start.visible_at, moment.now);
+            (candidate(start, moment), alone || admits && start.visible_at <= moment.now)
+        });
+        let waiting = self.candidates(moment).into_iter().map(|message| candidate(message, moment));
+        let room = Room { bytes: budget, whatever_size };
+        let read = |found: Candidate<_, &Message>| Ok::<_, Infallible>(found.message.clone());
+        next_turn(start, waiting, room, read).unwrap_or_else(|never| match never {})
     }
 
     /// The visible, admitted messages, in order.
@@ -234,9 +213,7 @@ impl Instance {
     fn first_of_turn(&self, moment: Moment) -> Option<&Message> {
         let broken = |defect| moment.defects.broken(defect);
         if self.record.hold == Hold::Unborn {
-            let own = |start: &Start| start.record.execution == self.record.execution;
-            let mut waiting = self.prologue.iter().chain(self.inbox.iter());
-            let start = waiting.find(|message| opens(message).is_some_and(own));
+            let start = self.all().find(|message| leads(&self.record, message));
             return start.filter(|_| !broken(Defect::UnbornWithoutStart));
         }
         self.waiting_start().filter(|_| !broken(Defect::PendingWithoutStart))
@@ -244,8 +221,7 @@ impl Instance {
 
     /// The start of the current run, while it has not been consumed.
     fn waiting_start(&self) -> Option<&Message> {
-        let id = self.record.start;
-        self.waiting(id).filter(|message| matches!(message.class, Class::Start(_)))
+        self.waiting(self.record.start).filter(|message| is_own_start(&self.record, message))
     }
 
     /// Takes one message out of prologue or inbox.
@@ -258,30 +234,28 @@ impl Instance {
 
     /// Takes out of the inbox all messages that are for a run other than `execution`; answers how many.
     pub(crate) fn drop_other_executions(&mut self, execution: ExecutionId) -> u64 {
-        self.inbox.retain(|message| message.execution.is_none_or(|for_run| for_run == execution))
+        self.inbox.retain(|message| is_for_run(message, execution))
     }
 
     /// Whether a message is for the run that a waiting start or rewind will begin: it stays behind that one, however the
     /// run before has ended.
     pub(crate) fn is_for_next_run(&self, message: &Message) -> bool {
-        let mut openings = self.prologue.iter().chain(self.inbox.iter()).filter_map(opens);
-        openings.any(|start| message.execution.is_none_or(|execution| execution == start.record.execution))
+        is_for_next_run(&self.openings(), message.execution)
     }
 
-    /// Takes out all messages that an ended instance does not keep: all but starts and rewinds, and what waits behind the
-    /// first of them for the run it will begin. Answers how many.
+    /// The starts and rewinds that wait, in order.
+    fn openings(&self) -> Vec<Opening<usize>> {
+        self.all().enumerate().filter_map(|(at, message)| Opening::of(at, message)).collect()
+    }
+
+    /// Takes out all messages that an ended instance does not keep. Answers how many.
     pub(crate) fn drop_of_ended(&mut self, moment: Moment) -> u64 {
         let alone = moment.defects.broken(Defect::EndDropsWhatFollowsAStart);
-        let mut behind = false;
-        let all = self.prologue.iter().chain(self.inbox.iter());
-        let stays: BTreeSet<MessageId> = all
-            .filter(|message| {
-                let is_opening = opens(message).is_some();
-                behind |= is_opening && !alone;
-                is_opening || behind && self.is_for_next_run(message)
-            })
-            .map(|message| message.id)
-            .collect();
+        let openings = self.openings();
+        let stays = |(at, message): &(usize, &Message)| {
+            if alone { opens(message).is_some() } else { outlives_end(&openings, at, message) }
+        };
+        let stays: BTreeSet<MessageId> = self.all().enumerate().filter(stays).map(|(_, m)| m.id).collect();
         let before = self.prologue.len();
         self.prologue.retain(|message| stays.contains(&message.id));
         (before - self.prologue.len()) as u64 + self.inbox.retain(|message| stays.contains(&message.id))

@@ -1,16 +1,12 @@
 //! Putting dumped items into an empty hub, in any number of parts. The same part again changes nothing.
 
-use std::time::Duration;
-
 use dauer_store::{Cause, DumpItem, InstanceDump, InstanceId, Refused, SessionId, TaskDump};
+use dauer_store_kit::session::Life;
 
 use super::instance::Instance;
 use super::sessions::Session;
 use super::task::{HeldTask, TaskKey};
 use super::{Grip, Held, State};
-
-/// The lease of a loaded session until its host attaches again and names its own: a dump has only its end.
-const LEASE_UNKNOWN: Duration = Duration::from_secs(30);
 
 impl State {
     /// Loads one part.
@@ -26,8 +22,8 @@ impl State {
                     self.dropped.insert(reason, count);
                 }
                 DumpItem::Session(session) => {
-                    let known = Session::new(session.host, LEASE_UNKNOWN, session.expires_at);
-                    self.sessions.insert(session.id, known);
+                    let life = Life::loaded(session.host, session.expires_at);
+                    self.sessions.insert(session.id, Session::new(life));
                 }
                 DumpItem::Hub(hub) => self.hub = hub,
                 DumpItem::RemovedStart(id, at) => {

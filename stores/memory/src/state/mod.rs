@@ -12,7 +12,6 @@ mod inbox;
 mod index;
 mod inspect;
 mod instance;
-mod limits;
 mod load;
 mod purge;
 mod query;
@@ -25,9 +24,10 @@ mod task;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    Cause, DropReason, Fence, Hint, HubDump, InstanceId, MessageId, Record, Refused, SessionId, StoreLimits,
-    Timestamp,
+    DropReason, Fence, Hint, HubDump, InstanceId, Message, MessageId, Record, Refused, SessionId,
+    StoreLimits, Timestamp,
 };
+use dauer_store_kit::judge;
 
 use crate::defect::{Defect, Defects};
 use index::{Index, Place};
@@ -35,8 +35,6 @@ use instance::{Grip, Held, Instance};
 use sessions::Session;
 use starts::RemovedStarts;
 use task::{HeldTask, TaskKey};
-
-pub(crate) use limits::default_limits;
 
 /// When an operation runs, and with which defect.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +121,11 @@ impl State {
         if self.broken(Defect::NowStandsStill) { self.moment.first } else { self.moment.now }
     }
 
+    fn check_message(&self, message: &Message) -> Result<(), Refused> {
+        let checked = judge::check_message(&self.limits, self.now(), message);
+        if self.broken(Defect::LimitIgnored) { Ok(()) } else { checked }
+    }
+
     fn broken(&self, defect: Defect) -> bool {
         self.moment.defects.broken(defect)
     }
@@ -148,7 +151,7 @@ impl State {
 
     /// Whether a session is there, unexpired and not ended: nobody may take what it holds.
     fn is_live(&self, session: SessionId) -> bool {
-        self.sessions.get(&session).is_some_and(|s| !s.ended && s.expires_at > self.now())
+        self.sessions.get(&session).is_some_and(|s| s.life.lives(self.now()))
     }
 
     /// Whether others than the holder may take a turn.
@@ -160,17 +163,14 @@ impl State {
 
     /// A session that may still act. Expiry alone takes nothing from it.
     fn acting(&self, session: SessionId) -> Result<&Session, Refused> {
-        self.sessions.get(&session).filter(|s| !s.ended).ok_or(Refused::Fenced)
+        let session = self.sessions.get(&session).ok_or(Refused::Fenced)?;
+        session.life.may_act().map(|()| session)
     }
 
-    /// A session that may claim: one that has expired renews first. Otherwise two hosts whose leases ran out together,
-    /// when the store's clock jumped, would take everything from each other until one of them renews.
+    /// A session that may claim.
     fn claiming(&self, session: SessionId) -> Result<(), Refused> {
-        self.acting(session)?;
-        if self.is_live(session) || self.broken(Defect::ExpiredClaims) {
-            return Ok(());
-        }
-        Err(Refused::NotExecuted(Cause::new("the session has expired; renew it first")))
+        let session = self.acting(session)?;
+        if self.broken(Defect::ExpiredClaims) { Ok(()) } else { session.life.may_claim(self.now()) }
     }
 
     /// Puts an instance into the place where claims find it, or takes it out. Called after every change of what
@@ -268,8 +268,7 @@ impl State {
         if let Some(completed) = new.completed {
             self.by_completed.insert((completed, id.clone()));
         }
-        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
-        if shown(&old) != shown(&instance.record) {
+        if judge::is_shown(&old, &instance.record) {
             self.hints.push(Hint::changed(id, &instance.record));
         }
     }

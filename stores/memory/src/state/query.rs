@@ -3,13 +3,11 @@
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::time::Duration;
 
-use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Order, Page, Query, Record, Refused, Timestamp};
+use dauer_store::{Cursor, IdPage, InstanceId, List, Order, Page, Query, Record, Refused, Timestamp};
+use dauer_store_kit::judge;
 
 use super::State;
 use crate::defect::Defect;
-
-/// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
-const PAGE_ROWS: usize = 100;
 
 /// Where an instance stands: a time, then its id.
 type Key = (Timestamp, InstanceId);
@@ -27,7 +25,7 @@ impl State {
     pub(crate) fn query(&self, query: &Query) -> Result<Page, Refused> {
         let order = query.order;
         let after = query.after.as_deref().map(|after| read_cursor(after, order)).transpose()?;
-        let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
+        let rows = judge::page_rows(query.page);
         let begin = match &after {
             None => Unbounded,
             Some(key) if self.broken(Defect::QueryRepeatsRow) && order == Order::OldestFirst => Included(key),
@@ -52,24 +50,17 @@ impl State {
 
     /// Whether an instance fulfils all conditions of a query.
     pub(super) fn matches(&self, query: &Query, id: &InstanceId, record: &Record) -> bool {
-        let kind = query.entities == (record.queue.kind == Kind::Entity);
         if self.broken(Defect::QueryFilterIgnored) {
-            return kind;
+            let any = Query { entities: query.entities, ..Query::default() };
+            return judge::matches(&any, id, record);
         }
-        let created = record.times.created;
-        kind && (query.statuses.is_empty() || query.statuses.contains(&record.status))
-            && query.created_from.is_none_or(|from| created >= from)
-            && query.created_to.is_none_or(|to| created < to)
-            && query.name.as_ref().is_none_or(|name| *name == record.queue.name)
-            && query.prefix.as_ref().is_none_or(|prefix| id.as_str().starts_with(&**prefix))
-            && query.tags.iter().all(|(key, value)| record.tags.get(key) == Some(value))
-            && (!query.stalled || record.trouble.is_some())
+        judge::matches(query, id, record)
     }
 
     /// One page of ended instances, by the time they ended and id.
     pub(crate) fn list(&self, list: &List) -> Result<IdPage, Refused> {
         let after = list.after.as_deref().map(|after| read_cursor(after, Order::OldestFirst)).transpose()?;
-        let rows = if list.page == 0 { PAGE_ROWS } else { list.page };
+        let rows = judge::page_rows(list.page);
         let everyone;
         let keys = if self.broken(Defect::ListIncludesLiving) {
             everyone = self.instances.iter().map(|(id, i)| (i.record.times.updated, id.clone())).collect();

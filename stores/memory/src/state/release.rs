@@ -1,6 +1,9 @@
 //! Giving items back.
 
-use dauer_store::{Fence, Hint, Item, Refused, Release, SessionId, TaskFence, Timestamp, Trouble};
+use std::time::Duration;
+
+use dauer_store::{Fence, Hint, Item, Refused, Release, SessionId, TaskFence, Timestamp};
+use dauer_store_kit::judge;
 
 use super::State;
 use crate::defect::Defect;
@@ -27,14 +30,11 @@ impl State {
         }
         instance.holder = None;
         instance.not_before = not_before;
-        let record = &mut instance.record;
-        record.attempts = record.attempts.saturating_add(u32::from(counts));
-        if let Some(trouble) = release.trouble.filter(|_| !hidden) {
-            let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
-            let since = earlier.map_or(trouble.since, |earlier| earlier.since);
-            record.trouble = Some(Box::new(Trouble { since, attempts: record.attempts, ..trouble }));
-            self.hints.push(Hint::Status(id.clone(), record.status));
+        let trouble = release.trouble.filter(|_| !hidden);
+        if trouble.is_some() {
+            self.hints.push(Hint::Status(id.clone(), instance.record.status));
         }
+        judge::release_turn(&mut instance.record, counts, trouble);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.turns.remove(id);
         }
@@ -77,10 +77,8 @@ impl State {
     }
 
     /// The time until which an item that is given back with a delay rests.
-    pub(super) fn not_before(&self, delay: std::time::Duration) -> Timestamp {
-        if delay.is_zero() || self.broken(Defect::DelayIgnored) {
-            return Timestamp::default();
-        }
-        self.now().after(delay)
+    pub(super) fn not_before(&self, delay: Duration) -> Timestamp {
+        let delay = if self.broken(Defect::DelayIgnored) { Duration::ZERO } else { delay };
+        judge::not_before(delay, self.now())
     }
 }

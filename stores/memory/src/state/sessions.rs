@@ -1,29 +1,20 @@
 //! Sessions: one host in one hub. They end by detach, by expiry on the store's clock, or by proof of death.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use dauer_store::{Hint, Host, HostId, InstanceId, Item, Lost, Refused, SessionId, Timestamp};
+use dauer_store_kit::session::Life;
 
 use super::State;
 use super::task::TaskKey;
 use crate::defect::Defect;
 
-/// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
-const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// A session as it lies in the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
-    pub(crate) host: HostId,
-    pub(crate) lease: Duration,
-    pub(crate) expires_at: Timestamp,
-    /// Ended by proof of death: it never acts again, and is kept only until its items are taken.
-    pub(crate) ended: bool,
+    pub(crate) life: Life,
     /// Whether it was ever renewed; only a defect looks at it.
     pub(crate) renewed: bool,
-    /// Expired, and its items are offered to others.
-    pub(crate) lapsed: bool,
     pub(crate) turns: BTreeSet<InstanceId>,
     pub(crate) tasks: BTreeSet<TaskKey>,
     /// What was taken from it and not yet reported.
@@ -31,18 +22,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(host: HostId, lease: Duration, expires_at: Timestamp) -> Self {
-        Self {
-            host,
-            lease,
-            expires_at,
-            ended: false,
-            renewed: false,
-            lapsed: false,
-            turns: BTreeSet::new(),
-            tasks: BTreeSet::new(),
-            lost: Vec::new(),
-        }
+    pub(crate) fn new(life: Life) -> Self {
+        let (turns, tasks) = (BTreeSet::new(), BTreeSet::new());
+        Self { life, renewed: false, turns, tasks, lost: Vec::new() }
     }
 
     pub(super) fn holds_nothing(&self) -> bool {
@@ -55,7 +37,6 @@ impl State {
     pub(crate) fn attach(&mut self, host: &Host) -> Result<(), Refused> {
         self.pristine = false;
         let now = self.now();
-        let expires_at = now.after(host.lease);
         if self.broken(Defect::AttachForgetsItself) {
             let known = self.sessions.contains_key(&host.session);
             self.forget_old_sessions();
@@ -65,12 +46,12 @@ impl State {
         }
         match self.sessions.get_mut(&host.session) {
             None => {
-                self.sessions.insert(host.session, Session::new(host.id.clone(), host.lease, expires_at));
+                self.sessions.insert(host.session, Session::new(Life::begin(host, now)));
             }
-            Some(known) if known.host != host.id || known.ended => return Err(Refused::Fenced),
             Some(known) => {
-                known.lease = host.lease;
-                self.extend(host.session, expires_at);
+                let noticed = known.life.lapsed;
+                let expired = known.life.attach(host, now)?;
+                self.withdraw_offers(host.session, expired, noticed);
             }
         }
         // Last: the session that attaches again may be one of them.
@@ -80,25 +61,30 @@ impl State {
 
     fn forget_old_sessions(&mut self) {
         let now = self.now();
-        self.sessions.retain(|_, s| !s.holds_nothing() || now.since(s.expires_at) <= EXPIRED_AGE_MAX);
+        self.sessions.retain(|_, s| !s.holds_nothing() || !s.life.is_old(now));
     }
 
     /// A host whose session lives at that time.
     pub(crate) fn living_host(&self, now: Timestamp) -> Option<&HostId> {
-        let living = self.sessions.values().find(|session| !session.ended && session.expires_at > now);
-        living.map(|session| &session.host)
+        self.sessions
+            .values()
+            .map(|session| &session.life)
+            .find(|life| life.lives(now))
+            .map(|life| &life.host)
     }
 
     /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its
     /// own. What was taken is told by [`State::report_lost`].
     pub(crate) fn renew(&mut self, session: SessionId) -> Result<(), Refused> {
-        let lease = self.acting(session)?.lease;
-        let expires_at = self.now().after(lease);
+        self.acting(session)?;
+        let now = self.now();
         if let Some(known) = self.sessions.get_mut(&session)
             && !self.moment.defects.broken(Defect::RenewDoesNothing)
         {
             known.renewed = true;
-            self.extend(session, expires_at);
+            let noticed = known.life.lapsed;
+            let expired = known.life.renew(now);
+            self.withdraw_offers(session, expired, noticed);
         }
         if self.broken(Defect::RenewBumpsEpoch) {
             for id in self.held_turns(session) {
@@ -152,8 +138,7 @@ impl State {
         }
         let now = self.now();
         if let Some(known) = self.sessions.get_mut(&session) {
-            known.ended = true;
-            known.expires_at = known.expires_at.min(now);
+            known.life.end(now);
             self.lapse(session);
             self.forget_if_gone(session);
         }
@@ -162,7 +147,7 @@ impl State {
     /// Offers what expired sessions hold to others. Before every claim: expiry is a matter of time, not of a call.
     pub(super) fn sweep(&mut self) {
         let now = self.now();
-        let expired = self.sessions.iter().filter(|(_, s)| s.expires_at <= now && !s.lapsed);
+        let expired = self.sessions.iter().filter(|(_, s)| s.life.lapses(now));
         let expired: Vec<SessionId> = expired.map(|(id, _)| *id).collect();
         for session in expired {
             self.lapse(session);
@@ -171,14 +156,15 @@ impl State {
 
     /// The leases of a host's sessions are over.
     pub(crate) fn expire_sessions_of(&mut self, host: &HostId, now: Timestamp) {
-        for session in self.sessions.values_mut().filter(|session| session.host == *host) {
-            session.expires_at = session.expires_at.min(now);
+        let lives = self.sessions.values_mut().map(|session| &mut session.life);
+        for life in lives.filter(|life| life.host == *host) {
+            life.expires_at = life.expires_at.min(now);
         }
     }
 
     fn lapse(&mut self, session: SessionId) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
-        known.lapsed = true;
+        known.life.lapsed = true;
         self.hints.push(Hint::SessionEnded(session));
         for key in self.held_tasks(session) {
             if self.tasks.get(&key).is_some_and(|task| task.withdrawn) {
@@ -188,14 +174,10 @@ impl State {
         self.reindex_held(session);
     }
 
-    /// Gives a session until then. What it holds was on offer to others if its time was over: if nobody had noticed yet,
-    /// then what it has committed since.
-    fn extend(&mut self, session: SessionId, expires_at: Timestamp) {
-        let now = self.now();
-        let Some(known) = self.sessions.get_mut(&session) else { return };
-        let unnoticed = std::mem::replace(&mut known.expires_at, expires_at) <= now
-            && !self.moment.defects.broken(Defect::RenewForgetsUnnoticed);
-        if std::mem::take(&mut known.lapsed) || unnoticed {
+    /// Takes the items of a renewed session off offer, if it had expired: also those that it has committed since, unless a
+    /// defect forgets them where no claim had `noticed` the expiry.
+    fn withdraw_offers(&mut self, session: SessionId, expired: bool, noticed: bool) {
+        if expired && (noticed || !self.broken(Defect::RenewForgetsUnnoticed)) {
             self.reindex_held(session);
         }
     }
@@ -211,7 +193,7 @@ impl State {
 
     /// Forgets a dead session once nothing is held in its name.
     pub(super) fn forget_if_gone(&mut self, session: SessionId) {
-        if self.sessions.get(&session).is_some_and(|known| known.ended && known.holds_nothing()) {
+        if self.sessions.get(&session).is_some_and(|known| known.life.ended && known.holds_nothing()) {
             self.sessions.remove(&session);
         }
     }

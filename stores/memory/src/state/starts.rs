@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dauer_core::limits::START_RETRY_MAX;
 use dauer_core::planted::{self, Bug};
 use dauer_store::{ExecutionId, Floor, HubDump, Message, MessageId, Record, Timestamp};
+use dauer_store_kit::judge::{begun_alike, is_recent, likeness, opens};
 
 use super::State;
-use super::instance::{Instance, opens};
+use super::instance::Instance;
 use crate::defect::Defect;
 
 /// Ids of accepted starts with the time they were accepted, bounded in number and age.
@@ -42,29 +42,12 @@ impl RemovedStarts {
     }
 
     fn has_alike(&self, id: MessageId, now: Timestamp) -> bool {
-        alike(&self.times, id).any(|at| is_recent(at, now))
+        self.times.range(likeness(id)).any(|(_, at)| is_recent(*at, now))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageId, Timestamp)> {
         self.times.iter().map(|(id, at)| (*id, *at))
     }
-}
-
-/// The times of all starts in `times` that share the likeness of `id`.
-pub(crate) fn alike(
-    times: &BTreeMap<MessageId, Timestamp>,
-    id: MessageId,
-) -> impl Iterator<Item = Timestamp> {
-    let likeness = id.likeness();
-    let mut first = [0; 16];
-    first[..likeness.len()].copy_from_slice(&likeness);
-    let found = times.range(MessageId(first)..).take_while(move |(other, _)| other.likeness() == likeness);
-    found.map(|(_, at)| *at)
-}
-
-/// Whether a start that was accepted at that time may still be retried.
-pub(crate) fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now.since(at) <= START_RETRY_MAX
 }
 
 impl State {
@@ -106,15 +89,14 @@ impl State {
 
     /// The run of an equal start that was accepted recently; `Some(None)` when only its id is remembered.
     pub(super) fn alike(&self, message: &Message) -> Option<Option<ExecutionId>> {
-        let (now, likeness) = (self.now(), message.id.likeness());
+        let (now, alike) = (self.now(), likeness(message.id));
         if let Some(instance) = self.instances.get(&message.to) {
-            let record = &instance.record;
-            if record.start.likeness() == likeness && is_recent(record.times.accepted, now) {
-                return Some(Some(record.execution));
+            if let Some(run) = begun_alike(&instance.record, message.id, now) {
+                return Some(Some(run));
             }
             let mut waiting = instance.prologue.iter().chain(instance.inbox.iter());
             let waits = waiting.find_map(|waiting| {
-                let equal = waiting.id.likeness() == likeness && is_recent(waiting.visible_at, now);
+                let equal = alike.contains(&waiting.id) && is_recent(waiting.visible_at, now);
                 opens(waiting).filter(|_| equal)
             });
             if let Some(start) = waits {

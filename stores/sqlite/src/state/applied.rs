@@ -2,8 +2,9 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_core::limits::{MEMORY_AGE_MAX, MEMORY_IDS_MAX};
+use dauer_core::limits::MEMORY_IDS_MAX;
 use dauer_store::{MessageId, Timestamp};
+use dauer_store_kit::judge::is_known;
 
 use super::instance::Instance;
 use super::{Scope, View, signed};
@@ -18,7 +19,7 @@ impl View<'_> {
         let mut find =
             self.db.prepare_cached("SELECT at FROM applied WHERE instance = ?1 AND message = ?2")?;
         let at: Option<i64> = find.query_row(params![instance, id.0], |row| row.get(0)).optional()?;
-        Ok(at.is_some_and(|at| self.now.since(Timestamp(at)) <= MEMORY_AGE_MAX))
+        Ok(at.is_some_and(|at| is_known(Timestamp(at), self.now)))
     }
 
     /// All that is remembered, oldest first.

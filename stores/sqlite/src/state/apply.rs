@@ -1,17 +1,16 @@
 //! Applying a checkpoint that was checked: everything in one transaction, or nothing.
 
 use dauer_store::{
-    Checkpoint, Class, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then,
-    Times, Timestamp,
+    Checkpoint, Committed, DropReason, History, Message, MessageId, Record, Task, TaskLease, Then, Timestamp,
 };
+use dauer_store_kit::codec::{LastCommit, digest};
+use dauer_store_kit::judge::{self, Recall};
 
 use super::Scope;
 use super::commit::Committer;
-use super::inbox::is_remembered;
 use super::instance::{Grip, Held, Instance};
 use super::tail::HistoryRow;
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, digest};
 
 impl Scope<'_, '_> {
     pub(super) fn apply(
@@ -43,7 +42,7 @@ impl Scope<'_, '_> {
         self.deliver_all(&mut instance, timers.iter().chain(messages))?;
         instance.not_before = match then {
             Then::Keep => Timestamp::default(),
-            Then::Release { delay } => self.not_before(*delay),
+            Then::Release { delay } => judge::not_before(*delay, self.now),
         };
         instance.holder = keeper.map(|session| Held { session, grip: Grip::Idle });
         self.refresh(&mut instance)?;
@@ -78,16 +77,13 @@ impl Scope<'_, '_> {
         amended: Option<MessageId>,
     ) -> Outcome<()> {
         for id in consumed {
-            let is_start = *id == instance.record.start || Some(*id) == amended;
-            let never_waited = amended.is_some() && !is_start && !self.waits(instance, *id)?;
-            let message = self.take_message(instance, *id)?;
-            let starts = |message: &Message| matches!(message.class, Class::Start(_));
-            let is_overtaken = amended.is_some() && !is_start && message.as_ref().is_some_and(starts);
-            if is_overtaken {
+            let taken = self.take_message(instance, *id)?;
+            let recall = judge::recall(&instance.record, *id, taken.as_ref(), amended);
+            if recall == Some(Recall::Overtaken) {
                 self.put_removed_start(*id, self.now)?;
                 self.store_hub()?;
             }
-            if is_overtaken || never_waited || message.as_ref().is_some_and(is_remembered) {
+            if recall.is_some() {
                 self.remember(instance, *id, self.now)?;
             }
         }
@@ -138,29 +134,13 @@ impl Scope<'_, '_> {
     /// Takes the record over, with what the store sets.
     fn write_record(&mut self, instance: &mut Instance, mut record: Record) -> Outcome<()> {
         let now = self.now;
-        let begun = record.start != instance.record.start;
-        if begun {
+        if record.start != instance.record.start {
             self.remember(instance, instance.record.start, now)?;
             self.start_is_gone(&instance.record)?;
             self.store_hub()?;
         }
         let old = &instance.record;
-        let unset = record.times.created == Times::default().created;
-        record.times.created = match (begun, unset) {
-            // Another start begins another run, unless the commit says that it goes on: a child whose parent was rewound.
-            (true, _) if record.times.created != old.times.created => now,
-            (false, true) => old.times.created,
-            _ => record.times.created,
-        };
-        record.times.accepted = if begun { now } else { old.times.accepted };
-        record.times.updated = now;
-        // A commit to a run that had ended does not move its end.
-        let ended_before = old.times.completed.filter(|_| old.execution == record.execution);
-        record.times.completed = record.status.is_ended().then(|| ended_before.unwrap_or(now));
-        record.revision = old.revision.next();
-        (record.history_len, record.history_bytes) = (old.history_len, old.history_bytes);
-        record.attempts = 0;
-        record.trouble = None;
+        judge::stamp(&mut record, old, (old.history_len, old.history_bytes), now);
         self.put_record(instance, record)
     }
 

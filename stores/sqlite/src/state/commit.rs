@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dauer_store::{Checkpoint, Committed, Completion, History, HostId, Refused, SessionId, TaskLease};
+use dauer_store::{Checkpoint, Committed, Completion, Refused, SessionId, TaskLease};
+use dauer_store_kit::judge;
 
 use super::instance::{Grip, Held, Instance};
 use super::task::HeldTask;
@@ -25,7 +26,7 @@ impl Scope<'_, '_> {
 
     /// Commits a change from outside, over the head of whoever holds the instance.
     pub(crate) fn amend(&mut self, checkpoint: &Checkpoint) -> Outcome<Committed> {
-        let host = self.host_key(&amender())?;
+        let host = self.host_key(&judge::amender())?;
         self.write(&Committer { session: None, host }, checkpoint)
     }
 
@@ -53,18 +54,13 @@ impl Scope<'_, '_> {
             return fenced();
         }
         self.check_completions(by, instance, &checkpoint.completions)?;
-        self.check_limits(checkpoint)
+        Ok(judge::check_checkpoint(self.limits, self.now, checkpoint)?)
     }
 
     /// An amendment carries out no message that was applied before: neither one that it consumes, nor a start that it puts
     /// before the inbox. One that waits was not.
     fn check_amendment(&mut self, instance: &Instance, checkpoint: &Checkpoint) -> Outcome<()> {
-        let start = match &checkpoint.history {
-            History::Replace { prologue, .. } => {
-                prologue.iter().find(|message| message.id == checkpoint.record.start)
-            }
-            History::Append(_) => None,
-        };
+        let start = judge::amended_start(checkpoint);
         let removed = start.map(|start| self.repeats_removed_start(start)).transpose()?;
         if removed == Some(true) {
             return Err(Refused::Repeat.into());
@@ -136,10 +132,4 @@ impl Scope<'_, '_> {
         self.put_back(instance);
         Ok(committed)
     }
-}
-
-/// The owner of a commit that no host made.
-#[expect(clippy::expect_used, reason = "a constant, not empty, short, without control characters")]
-fn amender() -> HostId {
-    HostId::new("amend").expect("a valid host id")
 }

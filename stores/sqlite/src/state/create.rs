@@ -1,9 +1,7 @@
 //! Starting instances.
 
-use dauer_store::{
-    Cause, Class, Create, Created, Delivered, DropReason, ExecutionId, Message, Over, Record, Refused, Start,
-    Status,
-};
+use dauer_store::{Create, Created, Delivered, DropReason, ExecutionId, Message, Record};
+use dauer_store_kit::judge::{self, Creation};
 
 use super::Scope;
 use super::instance::Instance;
@@ -14,10 +12,7 @@ impl Scope<'_, '_> {
     pub(crate) fn create(&mut self, create: &Create) -> Outcome<Created> {
         let Create { start: message, reuse, retry } = create;
         self.check_message(message)?;
-        let Class::Start(start) = &message.class else {
-            let reason = "only a message of class Start creates an instance";
-            return Err(Refused::NotExecuted(Cause::new(reason)).into());
-        };
+        let start = judge::start_of(create)?;
         let execution = start.record.execution;
         let instance = self.fetch(&message.to)?;
         if let Some(known) = self.repeated(instance.as_deref(), message, *retry)? {
@@ -32,22 +27,16 @@ impl Scope<'_, '_> {
             self.found(start.record.clone(), message.clone())?;
             return Ok(Created::New(execution));
         };
-        // An ended instance that a start is waiting for is as good as begun: that start was acknowledged first, and
-        // its parent waits for the answer.
-        let status = match instance.record.status {
-            ended if ended.is_ended() && self.start_waits(&instance)? => Status::Pending,
-            status => status,
-        };
-        if !reuse.replaceable.contains(&status) {
-            return Err(Refused::Exists(status).into());
-        }
+        let status = instance.record.status;
+        let opening = status.is_ended() && self.start_waits(&instance)?;
+        let creation = judge::creation(status, opening, reuse)?;
         self.touch()?;
-        if status.is_ended() {
+        if creation == Creation::Replace {
             let record = start.record.clone();
             self.replace(instance, record, message.clone())?;
             return Ok(Created::New(execution));
         }
-        match self.deliver(terminating(message.clone()))? {
+        match self.deliver(judge::terminating(message.clone()))? {
             Delivered::Dropped(DropReason::Repeat) => Ok(Created::Repeat(None)),
             Delivered::Applied | Delivered::Dropped(_) => Ok(Created::Replacing(execution)),
         }
@@ -84,7 +73,7 @@ impl Scope<'_, '_> {
     /// nobody's fence on the old one passes; the revision goes on, and so does the memory of what was applied.
     fn replace(&mut self, mut old: Box<Instance>, record: Record, message: Message) -> Outcome<()> {
         self.discard_tasks_of(&mut old)?;
-        let record = self.newborn(record, old.record.revision.next());
+        let record = judge::newborn(record, old.record.revision.next(), self.now);
         let (id, epoch) = (old.id.clone(), old.epoch.next());
         // Only starts and rewinds wait for an ended instance; another start has run before them now.
         let superseded = self.count_starts(&old)?;
@@ -101,15 +90,5 @@ impl Scope<'_, '_> {
         self.store_all(&mut new)?;
         self.put_back(new);
         Ok(())
-    }
-}
-
-/// The same start, with the client's wish that it ends the run it meets.
-fn terminating(message: Message) -> Message {
-    match message.class {
-        Class::Start(start) => {
-            Message { class: Class::Start(Box::new(Start { over: Over::Terminate, ..*start })), ..message }
-        }
-        class => Message { class, ..message },
     }
 }

@@ -39,8 +39,9 @@ impl Scope<'_, '_> {
             return Ok(false);
         }
         for session in self.sessions()? {
-            if self.lives(session.key)? && !self.group.lives.is_dead(session.id) {
-                let reason = format!("the host '{}' works in this hub; stop it first", session.host.as_str());
+            if session.life.lives(self.now) && !self.group.lives.is_dead(session.id) {
+                let reason =
+                    format!("the host '{}' works in this hub; stop it first", session.life.host.as_str());
                 return Err(Refused::NotExecuted(Cause::new(reason)).into());
             }
         }

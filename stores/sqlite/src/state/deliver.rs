@@ -1,19 +1,12 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
-use dauer_store::{Class, Delivered, DropReason, Hold, Message, Record, Revision, Start, Times};
+use dauer_store::{Delivered, DropReason, Message, Record};
+use dauer_store_kit::codec::read_message;
+use dauer_store_kit::judge::{self, Facts};
 
 use super::Scope;
 use super::instance::Instance;
 use crate::fail::Outcome;
-use crate::wire::read_message;
-
-/// What a start or rewind carries; both create and reopen instances.
-pub(super) fn opens(message: &Message) -> Option<&Start> {
-    match &message.class {
-        Class::Start(start) | Class::Rewind(start) => Some(start),
-        Class::Control(_) | Class::Ordinary => None,
-    }
-}
 
 impl Scope<'_, '_> {
     /// A client's message.
@@ -28,7 +21,7 @@ impl Scope<'_, '_> {
         match self.fetch(&message.to)? {
             Some(instance) => self.deliver_and_store(instance, message),
             None if self.repeats_removed_start(&message)? => self.drop_message(DropReason::Repeat),
-            None => match self.created_by(&message)? {
+            None => match judge::created_by(&message, self.floor()?.revision) {
                 Some(record) => {
                     self.found(record, message)?;
                     Ok(Delivered::Applied)
@@ -73,33 +66,21 @@ impl Scope<'_, '_> {
     /// Why an instance does not take a message at all; when it does, is a matter of its hold.
     fn judge(&mut self, instance: &Instance, message: &Message) -> Outcome<Option<DropReason>> {
         let record = &instance.record;
-        let started = matches!(message.class, Class::Start(_)) && message.id == record.start;
-        let repeats = started
+        let repeats = judge::is_own_start(record, message)
             || self.repeats_removed_start(message)?
             || self.waits(instance, message.id)?
             || message.answers.is_none()
                 && instance.remembered > 0
                 && self.is_applied(instance.key, message.id)?;
-        let other_run = message.execution.is_some_and(|execution| execution != record.execution);
-        let ended = record.hold == Hold::Ended && opens(message).is_none();
-        Ok(if repeats {
-            Some(DropReason::Repeat)
-        } else if ended && self.is_for_next_run(instance, message)? {
-            // What comes behind a start that waits for an ended instance is for the run that the start will begin.
-            None
-        } else if other_run {
-            Some(DropReason::OtherExecution)
-        } else if ended {
-            Some(DropReason::Ended)
-        } else {
-            None
-        })
+        let for_next_run =
+            !repeats && judge::follows_end(record, message) && self.is_for_next_run(instance, message)?;
+        Ok(judge::why_dropped(record, message, Facts { repeats, for_next_run }))
     }
 
     /// Adds a new instance with the message that brings it into being.
     pub(super) fn found(&mut self, record: Record, message: Message) -> Outcome<()> {
         let floor = self.floor()?;
-        let record = self.newborn(record, floor.revision);
+        let record = judge::newborn(record, floor.revision, self.now);
         let queue = self.queue_key(&record.queue)?;
         let instance = Instance::new(message.to.clone(), record, (queue, floor.epoch));
         self.insert_offered(instance, message)
@@ -129,14 +110,6 @@ impl Scope<'_, '_> {
         Ok(instance)
     }
 
-    /// A record from a start, with what the store sets.
-    pub(super) fn newborn(&self, record: Record, revision: Revision) -> Record {
-        let now = self.now;
-        let (scheduled, completed) = (record.times.scheduled, None);
-        let times = Times { created: now, accepted: now, updated: now, scheduled, completed };
-        Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
-    }
-
     /// Delivers what loaded instances still had in their outbox; this store itself never has one.
     pub(super) fn relay(&mut self) -> Outcome<()> {
         let mut find = self
@@ -151,16 +124,5 @@ impl Scope<'_, '_> {
             self.run("DELETE FROM outbox WHERE key = ?1", [key])?;
         }
         Ok(())
-    }
-
-    /// The record of the instance that a message to an absent one creates.
-    fn created_by(&mut self, message: &Message) -> Outcome<Option<Record>> {
-        let record = match (opens(message), message.to.entity_name()) {
-            (Some(start), _) => start.record.clone(),
-            (None, Some(name)) => Record::entity(name, message, self.floor()?.revision),
-            (None, None) => return Ok(None),
-        };
-        // A message for one run of an instance cannot begin another.
-        Ok(message.execution.is_none_or(|execution| execution == record.execution).then_some(record))
     }
 }

@@ -5,15 +5,13 @@ use rusqlite::{OptionalExtension, params};
 use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, Refused, SessionDump, SessionId, TaskDump,
 };
+use dauer_store_kit::codec::{instance_id, read_message, reason_of};
+use dauer_store_kit::judge::PART_ITEMS;
 
 use super::instance::Instance;
 use super::task::HeldTask;
 use super::{View, unsigned};
 use crate::fail::{Fail, Outcome};
-use crate::wire::{instance_id, read_message, reason_of};
-
-/// Instances or tasks of one part.
-const PART_ITEMS: usize = 100;
 
 impl View<'_> {
     /// One part of everything. Parts of a hub that changes meanwhile are each right for their own time. The values of the hub
@@ -52,7 +50,7 @@ impl View<'_> {
             items.push(DumpItem::Dropped(reason_of(row.get(0)?)?, unsigned(row.get(1)?)));
         }
         items.extend(self.sessions()?.into_iter().map(|session| {
-            let (id, host, expires_at) = (session.id, session.host, session.expires_at);
+            let (id, host, expires_at) = (session.id, session.life.host, session.life.expires_at);
             DumpItem::Session(SessionDump { id, host, expires_at })
         }));
         Ok(items)

@@ -1,16 +1,18 @@
 //! Reading histories.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use rusqlite::{Row, params};
 
 use dauer_store::{
-    Batch, Encoded, Epoch, ExecutionId, Fence, HostId, InstanceId, Revision, SessionId, Slice, StoredBatch,
-    Timestamp,
+    Batch, Encoded, Epoch, ExecutionId, Fence, InstanceId, Revision, SessionId, Slice, StoredBatch, Timestamp,
 };
+use dauer_store_kit::codec::{host_id, read_trail};
+use dauer_store_kit::judge;
 
 use super::{View, fenced, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{Unreadable, read_trail};
 
 impl View<'_> {
     /// Reads for a host that holds the instance.
@@ -49,36 +51,19 @@ impl View<'_> {
                 (SELECT first FROM history WHERE instance = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1), 0)
              ORDER BY first, h.key",
         )?;
-        let mut rows = find.query(params![instance, from])?;
-        let mut slice = Slice::default();
-        let mut bytes = 0usize;
-        while let Some(row) = rows.next()? {
-            let stored = read_batch(row)?;
-            let behind = stored.first >= from || stored.first.saturating_add(stored.batch.count) > from;
-            if slice.batches.is_empty() && !behind {
-                continue;
-            }
-            bytes = bytes.saturating_add(stored.batch.events.len());
-            // A page ends behind where it began, or whoever reads on would never come to the end: a batch may have no events.
-            if bytes > max_bytes && stored.first > from && !slice.batches.is_empty() {
-                slice.next = Some(stored.first);
-                break;
-            }
-            slice.batches.push(stored);
-        }
-        Ok(slice)
+        let batches = find.query_and_then(params![instance, from], |row| read_batch(row).map(Cow::Owned))?;
+        judge::slice(batches, (from, max_bytes))
     }
 }
 
 fn read_batch(row: &Row<'_>) -> Outcome<StoredBatch> {
-    let owner: String = row.get(3)?;
     let (consumed, produced) = read_trail(row.get_ref(6)?.as_blob().unwrap_or_default())?;
     let events: Vec<u8> = row.get(7)?;
     Ok(StoredBatch {
         first: row.get(0)?,
         revision: Revision(unsigned(row.get(1)?)),
         epoch: Epoch(unsigned(row.get(2)?)),
-        owner: HostId::new(owner).map_err(|e| Unreadable::Damaged(e.to_string()))?,
+        owner: host_id(row.get::<_, String>(3)?)?,
         at: Timestamp(row.get(4)?),
         batch: Batch {
             count: row.get(5)?,

@@ -89,7 +89,7 @@ impl Hot {
     /// Whether a session lives, if it is known here.
     pub(super) fn lives(&self, key: i64, now: Timestamp) -> Option<bool> {
         let session = self.sessions.iter().find(|(_, session)| session.key == key);
-        session.map(|(_, session)| !session.ended && session.expires_at > now)
+        session.map(|(_, session)| session.life.lives(now))
     }
 
     pub(super) fn put_session(&mut self, hub: i64, session: Session) {

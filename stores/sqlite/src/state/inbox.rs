@@ -7,15 +7,16 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Class, Hold, InstanceId, Message, MessageId, Record, Status, Timestamp};
+use dauer_store::{Hold, InstanceId, Message, MessageId, Record, Timestamp};
+use dauer_store_kit::codec::{CLASS_REWIND, CLASS_START, CLASS_SUSPEND, read_message};
+use dauer_store_kit::inbox::{Admission, Candidate, Room, begins_alone, leads, next_turn};
+use dauer_store_kit::judge::{awaits_start, is_next_start, is_own_start, opens};
 
 use super::View;
 use super::instance::Instance;
 use crate::fail::Outcome;
-use crate::wire::{
-    CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
-    read_message,
-};
+
+pub(super) use dauer_store_kit::inbox::TurnBatch;
 
 /// Rows of the inbox that precede the others.
 pub(super) const PROLOGUE: i64 = 0;
@@ -24,14 +25,6 @@ pub(super) const DELAYED: i64 = 2;
 
 /// In place of a key: the message lies in the row of its instance. It came before all others of its time.
 pub(super) const IN_ROW: i64 = i64::MIN;
-
-/// The messages of one turn.
-#[derive(Debug, Default)]
-pub(super) struct TurnBatch {
-    pub(super) messages: Vec<Message>,
-    pub(super) bytes: usize,
-    pub(super) more: bool,
-}
 
 /// A waiting message that is held in memory.
 #[derive(Debug, Clone)]
@@ -43,6 +36,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// Reads key, kind, position and body.
+    fn read(row: &rusqlite::Row<'_>) -> Outcome<Self> {
+        let message = read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?;
+        Ok(Self { key: row.get(0)?, kind: row.get(1)?, position: row.get(2)?, message })
+    }
+
     /// Where it stands.
     pub(super) fn place(&self) -> (bool, i64, i64) {
         (self.kind != PROLOGUE, self.position, self.key)
@@ -52,61 +51,14 @@ impl Waiting {
         if self.kind == DELAYED { self.position <= now.0 } else { self.message.visible_at <= now }
     }
 
-    fn candidate(&self) -> Candidate<'_> {
-        Candidate {
-            key: self.key,
-            class: class_code(&self.message.class),
-            bytes: self.message.event.len(),
-            visible: self.message.visible_at,
-            message: Some(&self.message),
-        }
+    fn candidate(&self) -> Found<'_> {
+        let (bytes, suspends) = (self.message.event.len(), self.message.is_suspend());
+        Candidate { key: self.key, bytes, suspends, message: Some(&self.message) }
     }
 }
 
-/// Which messages an instance takes.
-pub(super) struct Admission {
-    classes: i64,
-    sender: Option<String>,
-}
-
-impl Admission {
-    pub(super) fn admits(&self, message: &Message) -> bool {
-        self.classes >> class_code(&message.class) & 1 == 1
-            || self.sender.is_some()
-                && message.origin.sender().map(|by| by.as_str()) == self.sender.as_deref()
-    }
-}
-
-/// A message that a turn may take; its body is copied or read when it does.
-struct Candidate<'i> {
-    key: i64,
-    class: u32,
-    bytes: usize,
-    visible: Timestamp,
-    message: Option<&'i Message>,
-}
-
-fn classes(codes: &[u32]) -> i64 {
-    codes.iter().fold(0, |mask, code| mask | 1 << code)
-}
-
-fn opens_a_run(message: &Message) -> bool {
-    matches!(message.class, Class::Start(_) | Class::Rewind(_))
-}
-
-/// Whether the current run of an instance begins with that message. Another start waits for the end of this run.
-fn begins(message: &Message, instance: &Instance) -> bool {
-    match &message.class {
-        Class::Start(start) | Class::Rewind(start) => start.record.execution == instance.record.execution,
-        Class::Control(_) | Class::Ordinary => false,
-    }
-}
-
-/// Whether the id of a message is remembered once it is applied. An answer is applied once because its schedule is
-/// open only once, and a start because the record names it; it is remembered when the record names another one.
-pub(super) fn is_remembered(message: &Message) -> bool {
-    message.answers.is_none() && !matches!(message.class, Class::Start(_))
-}
+/// A message that a turn may get. One that is not held in memory is read from the file.
+type Found<'i> = Candidate<i64, Option<&'i Message>>;
 
 impl View<'_> {
     /// The whole inbox, if it is short.
@@ -121,8 +73,7 @@ impl View<'_> {
             if inbox.len() == max {
                 return Ok(None);
             }
-            let message = read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?;
-            inbox.push(Waiting { key: row.get(0)?, kind: row.get(1)?, position: row.get(2)?, message });
+            inbox.push(Waiting::read(row)?);
         }
         Ok(Some(inbox))
     }
@@ -141,7 +92,7 @@ impl View<'_> {
     /// How many messages wait that open a run.
     pub(super) fn count_starts(&self, instance: &Instance) -> Outcome<u64> {
         if let Some(inbox) = &instance.inbox {
-            return Ok(inbox.iter().filter(|waiting| opens_a_run(&waiting.message)).count() as u64);
+            return Ok(inbox.iter().filter(|waiting| opens(&waiting.message).is_some()).count() as u64);
         }
         let mut count =
             self.db.prepare_cached("SELECT count(*) FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)")?;
@@ -160,81 +111,76 @@ impl View<'_> {
         if !instance.is_over() {
             return Ok(None);
         }
-        let message = match &instance.inbox {
-            Some(inbox) => {
-                inbox.iter().map(|waiting| &waiting.message).find(|message| opens_a_run(message)).cloned()
-            }
-            None => {
-                let mut find = self.db.prepare_cached(
-                    "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
-                     ORDER BY kind <> 0, position, key LIMIT 1",
-                )?;
-                let keys = params![instance.key, CLASS_START, CLASS_REWIND];
-                let body: Option<Vec<u8>> = find.query_row(keys, |row| row.get(0)).optional()?;
-                body.map(|body| read_message(&body)).transpose()?
-            }
-        };
-        Ok(message.and_then(|message| match message.class {
-            Class::Start(start) | Class::Rewind(start) => Some(start.record),
-            Class::Control(_) | Class::Ordinary => None,
-        }))
+        let record = |message: &Message| opens(message).map(|start| start.record.clone());
+        match &instance.inbox {
+            Some(inbox) => Ok(inbox.iter().find_map(|waiting| record(&waiting.message))),
+            None => self.find_opening(instance.key, |waiting| record(&waiting.message)),
+        }
     }
 
-    /// The start of the current run, while it has not been consumed.
-    fn waiting_start<'i>(&self, instance: &'i Instance) -> Outcome<Option<Candidate<'i>>> {
-        if let Some(inbox) = &instance.inbox {
-            let start = inbox.iter().find(|waiting| {
-                waiting.message.id == instance.record.start
-                    && matches!(waiting.message.class, Class::Start(_))
-            });
-            return Ok(start.map(Waiting::candidate));
-        }
-        let mut find = self.db.prepare_cached(
-            "SELECT key, class, bytes, visible FROM inbox
-             WHERE instance = ?1 AND kind IN (0, 1, 2) AND message = ?2 AND class = ?3",
-        )?;
-        let found =
-            find.query_row(params![instance.key, instance.record.start.0, CLASS_START], read_candidate);
-        Ok(found.optional()?)
-    }
-
-    /// The start or rewind that a run begins with which is suspended before it began.
-    fn unborn_start<'i>(&self, instance: &'i Instance) -> Outcome<Option<Candidate<'i>>> {
-        if let Some(inbox) = &instance.inbox {
-            let start = inbox.iter().find(|waiting| begins(&waiting.message, instance));
-            return Ok(start.map(Waiting::candidate));
-        }
-        let mut find = self.db.prepare_cached(
-            "SELECT key, class, bytes, visible, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
+    /// The first start or rewind that waits in the file, in order, for which `find` returns something.
+    pub(super) fn find_opening<T>(
+        &self,
+        instance: i64,
+        mut find: impl FnMut(Waiting) -> Option<T>,
+    ) -> Outcome<Option<T>> {
+        let mut openings = self.db.prepare_cached(
+            "SELECT key, kind, position, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
              ORDER BY kind <> 0, position, key",
         )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
+        let mut rows = openings.query(params![instance, CLASS_START, CLASS_REWIND])?;
         while let Some(row) = rows.next()? {
-            if begins(&read_message(row.get_ref(4)?.as_blob().unwrap_or_default())?, instance) {
-                return Ok(Some(read_candidate(row)?));
+            if let Some(found) = find(Waiting::read(row)?) {
+                return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    /// What the hold lets through. A rewind that created its instance begins it, as no start ever comes.
-    pub(super) fn admission(&self, instance: &Instance) -> Outcome<Admission> {
-        let control = classes(&[CLASS_SUSPEND, CLASS_RESUME, CLASS_TERMINATE]);
-        let (mut admitted, sender) = match &instance.record.hold {
-            Hold::Open => (control | classes(&[CLASS_START, CLASS_REWIND, CLASS_ORDINARY]), None),
-            Hold::Control => (control | classes(&[CLASS_START]), None),
-            Hold::Unborn => (control, None),
-            Hold::From(owner) => (control, Some(owner.to_string())),
-            Hold::Ended => (classes(&[CLASS_START, CLASS_REWIND]), None),
-        };
-        let rewind = classes(&[CLASS_REWIND]);
-        if admitted & rewind == 0
-            && instance.record.status == Status::Pending
-            && self.waiting_start(instance)?.is_none()
-        {
-            admitted |= rewind;
+    /// Whether the start waits that the record names.
+    fn own_start_waits(&self, instance: &Instance) -> Outcome<bool> {
+        match &instance.inbox {
+            Some(inbox) => Ok(inbox.iter().any(|waiting| is_own_start(&instance.record, &waiting.message))),
+            None => Ok(self.own_start(instance)?.is_some()),
         }
-        Ok(Admission { classes: admitted, sender })
+    }
+
+    /// That start in the file, and when it is visible.
+    fn own_start(&self, instance: &Instance) -> Outcome<Option<(Found<'static>, Timestamp)>> {
+        let mut find = self.db.prepare_cached(
+            "SELECT key, class, bytes, visible FROM inbox
+             WHERE instance = ?1 AND kind IN (0, 1, 2) AND message = ?2 AND class = ?3",
+        )?;
+        let named = params![instance.key, instance.record.start.0, CLASS_START];
+        Ok(find.query_row(named, |row| Ok((read_candidate(row)?, Timestamp(row.get(3)?)))).optional()?)
+    }
+
+    /// The start or rewind of a run that is suspended before it began, in the file, and when it is visible.
+    fn unborn_start(&self, instance: &Instance) -> Outcome<Option<(Found<'static>, Timestamp)>> {
+        self.find_opening(instance.key, |start| {
+            let found = Candidate { message: None, ..start.candidate() };
+            leads(&instance.record, &start.message).then_some((found, start.message.visible_at))
+        })
+    }
+
+    /// The start that leads the next turn, and whether it may come alone.
+    fn leading_start<'i>(&self, instance: &'i Instance) -> Outcome<Option<(Found<'i>, bool)>> {
+        let record = &instance.record;
+        let start = match &instance.inbox {
+            Some(inbox) => {
+                let start = inbox.iter().find(|waiting| leads(record, &waiting.message));
+                start.map(|start| (start.candidate(), start.message.visible_at))
+            }
+            None if record.hold == Hold::Unborn => self.unborn_start(instance)?,
+            None => self.own_start(instance)?,
+        };
+        Ok(start.map(|(start, visible_at)| (start, begins_alone(record, visible_at, self.now))))
+    }
+
+    /// Which messages the instance takes.
+    pub(super) fn admission<'i>(&self, instance: &'i Instance) -> Outcome<Admission<'i>> {
+        let record = &instance.record;
+        Ok(Admission::of(record, Admission::needs_start(record) && self.own_start_waits(instance)?))
     }
 
     /// The earliest time of a waiting message that the hold lets through.
@@ -249,7 +195,7 @@ impl View<'_> {
                 })
                 .min());
         }
-        let Admission { classes, sender } = admission;
+        let (classes, sender) = in_sql(&admission);
         let mut arrived = self.db.prepare_cached(
             "SELECT min(visible) FROM inbox
              WHERE instance = ?1 AND kind IN (0, 1) AND ((?2 >> class) & 1 OR sender = ?3)",
@@ -273,49 +219,31 @@ impl View<'_> {
         budget: usize,
         whatever_size: bool,
     ) -> Outcome<Option<TurnBatch>> {
-        let candidates = self.candidates(instance)?;
-        if candidates.is_empty() {
-            return Ok(None);
-        }
-        let unborn = instance.record.hold == Hold::Unborn;
-        let start = if unborn { self.unborn_start(instance)? } else { self.waiting_start(instance)? };
-        let due = start.as_ref().is_some_and(|start| start.visible <= self.now);
-        // A start that is not due, or whose run is suspended, comes only with what woke the instance: alone it would begin.
-        let least = if start.is_some() && (!due || unborn) { 2 } else { 1 };
-        let first = start.as_ref().map(|start| start.key);
-        let rest = candidates.into_iter().filter(|candidate| Some(candidate.key) != first);
-        let mut batch = TurnBatch::default();
-        let mut cut = false;
-        for candidate in start.into_iter().chain(rest) {
-            let bytes = batch.bytes.saturating_add(candidate.bytes);
-            let fits = bytes <= budget || batch.messages.len() < least && whatever_size;
-            if cut || !fits {
-                batch.more = true;
-                break;
-            }
-            cut = candidate.class == CLASS_SUSPEND;
-            batch.bytes = bytes;
-            batch.messages.push(match candidate.message {
-                Some(message) => message.clone(),
-                None => self.message_at(candidate.key)?,
-            });
-        }
-        Ok((batch.messages.len() >= least).then_some(batch))
-    }
-
-    /// The visible, admitted messages, in order.
-    fn candidates<'i>(&self, instance: &'i Instance) -> Outcome<Vec<Candidate<'i>>> {
+        let room = Room { bytes: budget, whatever_size };
+        let read = |found: Found<'_>| match found.message {
+            Some(message) => Ok(message.clone()),
+            None => self.message_at(found.key),
+        };
         let admission = self.admission(instance)?;
         if let Some(inbox) = &instance.inbox {
             let ready = inbox.iter().filter(|w| w.is_visible(self.now) && admission.admits(&w.message));
-            return Ok(ready.map(Waiting::candidate).collect());
+            return next_turn(self.leading_start(instance)?, ready.map(Waiting::candidate), room, read);
         }
-        let Admission { classes, sender } = admission;
+        let ready = self.candidates(instance, &admission)?;
+        if ready.is_empty() {
+            return Ok(None);
+        }
+        next_turn(self.leading_start(instance)?, ready, room, read)
+    }
+
+    /// The visible, admitted messages in the file, in order.
+    fn candidates(&self, instance: &Instance, admission: &Admission<'_>) -> Outcome<Vec<Found<'static>>> {
+        let (classes, sender) = in_sql(admission);
         let mut find = self.db.prepare_cached(
-            "SELECT key, class, bytes, visible, kind <> 0 AS later, position FROM inbox
+            "SELECT key, class, bytes, kind <> 0 AS later, position FROM inbox
              WHERE instance = ?1 AND kind IN (0, 1) AND visible <= ?2 AND ((?3 >> class) & 1 OR sender = ?4)
              UNION ALL
-             SELECT key, class, bytes, visible, 1 AS later, position FROM inbox
+             SELECT key, class, bytes, 1 AS later, position FROM inbox
              WHERE instance = ?1 AND kind = 2 AND position <= ?2 AND ((?3 >> class) & 1 OR sender = ?4)
              ORDER BY later, position, key",
         )?;
@@ -332,26 +260,14 @@ impl View<'_> {
     /// The start or rewind that an instance begins with next, from the file.
     pub(crate) fn read_start(&self, id: &InstanceId) -> Outcome<Option<Message>> {
         let Some(instance) = self.instance(id)? else { return Ok(None) };
-        let ended = instance.record.status.is_ended();
-        if instance.record.history_len != 0 && !ended {
+        if !awaits_start(&instance.record) {
             return Ok(None);
         }
-        let opens = |message: &Message| matches!(message.class, Class::Start(_) | Class::Rewind(_));
-        let begins = |message: &Message| opens(message) && (ended || begins(message, &instance));
+        let begins = |message: &Message| is_next_start(&instance.record, message);
         if let Some(start) = instance.read_start()?.filter(begins) {
             return Ok(Some(start));
         }
-        let mut find = self.db.prepare_cached(
-            "SELECT body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3) ORDER BY kind <> 0, position, key",
-        )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
-        while let Some(row) = rows.next()? {
-            let message = read_message(&row.get::<_, Vec<u8>>(0)?)?;
-            if begins(&message) {
-                return Ok(Some(message));
-            }
-        }
-        Ok(None)
+        self.find_opening(instance.key, |waiting| Some(waiting.message).filter(begins))
     }
 
     /// The messages before the inbox, or those in it, in order, as they lie in the file.
@@ -372,13 +288,13 @@ impl View<'_> {
     }
 }
 
-fn read_candidate(row: &rusqlite::Row<'_>) -> rusqlite::Result<Candidate<'static>> {
-    let bytes: i64 = row.get(2)?;
-    Ok(Candidate {
-        key: row.get(0)?,
-        class: row.get(1)?,
-        bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-        visible: Timestamp(row.get(3)?),
-        message: None,
-    })
+/// An admission as values of a condition.
+fn in_sql<'r>(admission: &Admission<'r>) -> (i64, Option<&'r str>) {
+    (admission.classes(), admission.sender().map(|sender| sender.as_str()))
+}
+
+fn read_candidate(row: &rusqlite::Row<'_>) -> rusqlite::Result<Found<'static>> {
+    let (class, bytes): (u32, i64) = (row.get(1)?, row.get(2)?);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Ok(Candidate { key: row.get(0)?, bytes, suspends: class == CLASS_SUSPEND, message: None })
 }

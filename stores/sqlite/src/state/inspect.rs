@@ -3,9 +3,10 @@
 use rusqlite::{OptionalExtension, params};
 
 use dauer_store::{
-    Holder, HostId, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, SessionInfo,
-    Waiting, WaitingClass,
+    Holder, INSPECTED_MAX, Inspection, InstanceId, Message, OpenTask, SessionId, SessionInfo, Waiting,
+    WaitingClass,
 };
+use dauer_store_kit::codec::{CLASS_ORDINARY, host_id, number, read_message};
 
 use super::inbox::{PLAIN, PROLOGUE};
 use super::instance::Instance;
@@ -13,7 +14,6 @@ use super::sessions::Session;
 use super::task::HeldTask;
 use super::{View, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_ORDINARY, Unreadable, number, read_message};
 
 impl View<'_> {
     /// Looks at one instance. Whether a process is dead is for the caller to find out.
@@ -30,9 +30,9 @@ impl View<'_> {
     pub(crate) fn list_sessions(&self) -> Outcome<Vec<SessionInfo>> {
         let listed = |session: Session| SessionInfo {
             id: session.id,
-            host: session.host,
-            expires_at: session.expires_at,
-            lives: !session.ended && session.expires_at > self.now,
+            lives: session.life.lives(self.now),
+            expires_at: session.life.expires_at,
+            host: session.life.host,
         };
         Ok(self.sessions()?.into_iter().map(listed).collect())
     }
@@ -98,8 +98,7 @@ impl View<'_> {
         let Some((id, host, lives)) = found else {
             return Ok(Holder { session: SessionId(u128::from(unsigned(key))), host: None, lives: false });
         };
-        let host = HostId::new(host).map_err(|error| Unreadable::Damaged(error.to_string()))?;
-        Ok(Holder { session: SessionId(number(&id)?), host: Some(host), lives })
+        Ok(Holder { session: SessionId(number(&id)?), host: Some(host_id(host)?), lives })
     }
 }
 

@@ -8,15 +8,15 @@ use dauer_store::{
     Checkpoint, Epoch, ExecutionId, Fence, Hold, InstanceId, MessageId, QueueKey, Record, Revision, Status,
     Times, Timestamp,
 };
+use dauer_store_kit::codec::{
+    LastCommit, digest, execution, hold_code, instance_id, kind_of, read_base, read_details, status_of,
+};
 
 use super::gather::Due;
 use super::inbox::Waiting;
 use super::task::HeldTask;
 use super::{Scope, View, unsigned};
 use crate::fail::{Fail, Outcome};
-use crate::wire::{
-    LastCommit, digest, execution, hold_code, instance_id, kind_of, read_base, read_details, status_of,
-};
 
 /// How firmly a session holds an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

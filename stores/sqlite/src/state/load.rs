@@ -1,19 +1,15 @@
 //! Putting dumped items into an empty hub, in any number of parts. The same part again changes nothing.
 
-use std::time::Duration;
-
 use rusqlite::params;
 
 use dauer_store::{Cause, DumpItem, InstanceDump, Refused, SessionId, TaskDump, Timestamp};
+use dauer_store_kit::codec::{reason_code, write_message};
+use dauer_store_kit::session::LEASE_UNKNOWN;
 
 use super::instance::{Grip, Held, Instance};
 use super::task::HeldTask;
 use super::{ABSENT, Scope, signed};
 use crate::fail::{Fail, Outcome};
-use crate::wire::{reason_code, write_message};
-
-/// The lease of a loaded session until its host attaches again and names its own: a dump has only its end.
-const LEASE_UNKNOWN: Duration = Duration::from_secs(30);
 
 /// The host of a session that holds something in a dump and is not in it.
 const HOST_UNKNOWN: &str = "unknown";
@@ -113,7 +109,7 @@ impl Scope<'_, '_> {
                 host,
                 stored.at.0,
                 stored.batch.count,
-                crate::wire::write_trail(&stored.batch.consumed, &stored.batch.produced),
+                dauer_store_kit::codec::write_trail(&stored.batch.consumed, &stored.batch.produced),
                 &**stored.batch.events.stored(),
             ],
         )?;

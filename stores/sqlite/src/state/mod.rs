@@ -18,7 +18,6 @@ mod hot;
 mod inbox;
 mod inspect;
 mod instance;
-mod limits;
 mod load;
 mod next_run;
 mod offer;
@@ -46,14 +45,15 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use dauer_store::{
-    DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, QueueKey, Record, Refused, SessionId,
-    StoreLimits, Timestamp,
+    DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, Message, QueueKey, Record, Refused,
+    SessionId, StoreLimits, Timestamp,
 };
+use dauer_store_kit::codec::{hub_name, kind_code, kind_of, reason_code};
+use dauer_store_kit::judge;
 
 use crate::fail::Outcome;
 use crate::life::Lives;
 use crate::options::Memory;
-use crate::wire::{hub_name, kind_code, kind_of, reason_code};
 
 pub(crate) use claim::Won;
 pub(crate) use hot::Hot;
@@ -310,6 +310,10 @@ impl<'g, 'c> Scope<'g, 'c> {
             Some((_, _, earliest)) => *earliest = after.min(*earliest),
             None => self.group.due.push((self.name.clone(), kind, after)),
         }
+    }
+
+    fn check_message(&self, message: &Message) -> Outcome<()> {
+        Ok(judge::check_message(self.limits, self.now, message)?)
     }
 
     fn hint(&mut self, hint: Hint) {

@@ -3,54 +3,34 @@
 use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message};
+use dauer_store_kit::codec::{CLASS_REWIND, CLASS_START};
+use dauer_store_kit::inbox;
 
-use super::deliver::opens;
-use super::inbox::{PROLOGUE, Waiting};
+use super::inbox::Waiting;
 use super::instance::Instance;
 use super::{Scope, View};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_REWIND, CLASS_START, read_message};
 
-/// A start or rewind that waits: where it stands, and the run that it will begin.
-struct Opening {
-    place: (bool, i64, i64),
-    execution: ExecutionId,
-}
-
-impl Opening {
-    fn of(place: (bool, i64, i64), message: &Message) -> Option<Self> {
-        opens(message).map(|start| Self { place, execution: start.record.execution })
-    }
-
-    /// Whether a message for that run, or for whichever runs when it comes, is for the run that this one begins.
-    fn begins(&self, execution: Option<ExecutionId>) -> bool {
-        execution.is_none_or(|execution| execution == self.execution)
-    }
-}
+/// A start or rewind that waits.
+type Opening = inbox::Opening<(bool, i64, i64)>;
 
 impl View<'_> {
     /// Whether a message is for the run that a waiting start or rewind will begin: it stays behind that one, however the
     /// run before has ended.
     pub(super) fn is_for_next_run(&self, instance: &Instance, message: &Message) -> Outcome<bool> {
-        Ok(self.openings(instance)?.iter().any(|opening| opening.begins(message.execution)))
+        Ok(inbox::is_for_next_run(&self.openings(instance)?, message.execution))
     }
 
     /// In order.
     fn openings(&self, instance: &Instance) -> Outcome<Vec<Opening>> {
-        if let Some(inbox) = &instance.inbox {
-            return Ok(inbox.iter().filter_map(|w| Opening::of(w.place(), &w.message)).collect());
+        if let Some(waiting) = &instance.inbox {
+            return Ok(waiting.iter().filter_map(|w| Opening::of(w.place(), &w.message)).collect());
         }
-        let mut find = self.db.prepare_cached(
-            "SELECT kind, position, key, body FROM inbox WHERE instance = ?1 AND class IN (?2, ?3)
-             ORDER BY kind <> 0, position, key",
-        )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, CLASS_REWIND])?;
         let mut openings = Vec::new();
-        while let Some(row) = rows.next()? {
-            let place = (row.get::<_, i64>(0)? != PROLOGUE, row.get(1)?, row.get(2)?);
-            openings
-                .extend(Opening::of(place, &read_message(row.get_ref(3)?.as_blob().unwrap_or_default())?));
-        }
+        self.find_opening(instance.key, |waiting| {
+            openings.extend(Opening::of(waiting.place(), &waiting.message));
+            None::<()>
+        })?;
         Ok(openings)
     }
 }
@@ -59,12 +39,11 @@ impl Scope<'_, '_> {
     /// Takes out all messages that an ended instance does not keep: all but starts and rewinds, and what waits behind the
     /// first of them for the run it will begin. Answers how many.
     pub(super) fn drop_of_ended(&mut self, instance: &mut Instance) -> Outcome<u64> {
-        let is_opening = |waiting: &Waiting| opens(&waiting.message).is_some();
-        if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(is_opening)) {
-            return Ok(0);
-        }
-        self.forget_inbox(instance)?;
         let openings = self.openings(instance)?;
+        let stays = |waiting: &Waiting| inbox::outlives_end(&openings, &waiting.place(), &waiting.message);
+        if let Some(dropped) = self.retain(instance, stays)? {
+            return Ok(dropped);
+        }
         // All are before the first when there is none.
         let first = openings.first().map_or((true, i64::MAX, i64::MAX), |first| first.place);
         let before = self.run(
@@ -92,7 +71,7 @@ impl Scope<'_, '_> {
         let mut others = Vec::new();
         while let Some(row) = rows.next()? {
             let execution = ExecutionId(u128::from_be_bytes(row.get(1)?));
-            if !openings.iter().any(|opening| opening.begins(Some(execution))) {
+            if !inbox::is_for_next_run(openings, Some(execution)) {
                 others.push(row.get(0)?);
             }
         }

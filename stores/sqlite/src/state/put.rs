@@ -3,12 +3,13 @@
 use rusqlite::params;
 
 use dauer_store::{ExecutionId, Message, MessageId, Timestamp};
+use dauer_store_kit::codec::{class_code, read_message, write_message};
+use dauer_store_kit::inbox;
 
 use super::Scope;
 use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting};
 use super::instance::{Grip, Instance};
 use crate::fail::Outcome;
-use crate::wire::{class_code, read_message, write_message};
 
 /// Puts a message where it belongs.
 fn enter(inbox: &mut Vec<Waiting>, waiting: Waiting) {
@@ -102,12 +103,11 @@ impl Scope<'_, '_> {
     /// A message arrives: the instance becomes ready earlier by it, never later. A time that has passed is the time of
     /// arrival: senders' clocks must not decide who waits longest.
     pub(super) fn arrive(&mut self, instance: &mut Instance, message: &mut Message) -> Outcome<()> {
-        message.visible_at = message.visible_at.max(self.now);
+        inbox::arrive(message, self.now);
         if !self.admission(instance)?.admits(message) {
             return Ok(());
         }
-        let visible_at = message.visible_at;
-        let earliest = instance.ready_at.map_or(visible_at, |ready| ready.min(visible_at));
+        let earliest = inbox::ready_by(instance.ready_at, message.visible_at);
         instance.ready_at = Some(earliest);
         let idle = instance.holder.is_some_and(|held| held.grip == Grip::Idle);
         if idle {
@@ -195,12 +195,7 @@ impl Scope<'_, '_> {
         let Some(inbox) = &mut instance.inbox else { return self.take_unknown(instance.key, id) };
         let Some(at) = inbox.iter().position(|waiting| waiting.message.id == id) else { return Ok(None) };
         let Waiting { key, message, .. } = inbox.remove(at);
-        if key == IN_ROW {
-            // The caller stores the instance.
-            instance.start_in_row = false;
-        } else {
-            self.run("DELETE FROM inbox WHERE key = ?1", [key])?;
-        }
+        self.remove_row(&mut instance.start_in_row, key)?;
         Ok(Some(message))
     }
 
@@ -215,6 +210,32 @@ impl Scope<'_, '_> {
             taken = Some(read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?);
         }
         Ok(taken)
+    }
+
+    /// Keeps the messages for which `stays` holds. Returns the number of the others, or `None` if the inbox is not known.
+    pub(super) fn retain(
+        &mut self,
+        instance: &mut Instance,
+        stays: impl Fn(&Waiting) -> bool,
+    ) -> Outcome<Option<u64>> {
+        let Some(inbox) = &mut instance.inbox else { return Ok(None) };
+        let mut dropped = 0;
+        for Waiting { key, .. } in inbox.extract_if(.., |waiting| !stays(waiting)) {
+            self.remove_row(&mut instance.start_in_row, key)?;
+            dropped += 1;
+        }
+        Ok(Some(dropped))
+    }
+
+    /// Removes a message that is held in memory from the file. One that lies in the row of its instance goes when the caller
+    /// stores that.
+    fn remove_row(&mut self, start_in_row: &mut bool, key: i64) -> Outcome<()> {
+        if key == IN_ROW {
+            *start_in_row = false;
+        } else {
+            self.run("DELETE FROM inbox WHERE key = ?1", [key])?;
+        }
+        Ok(())
     }
 
     /// Puts messages before those that are left of the prologue.
@@ -243,13 +264,11 @@ impl Scope<'_, '_> {
         instance: &mut Instance,
         execution: ExecutionId,
     ) -> Outcome<u64> {
-        let stays = |waiting: &Waiting| {
-            waiting.kind == PROLOGUE || waiting.message.execution.is_none_or(|other| other == execution)
-        };
-        if instance.inbox.as_ref().is_some_and(|inbox| inbox.iter().all(stays)) {
-            return Ok(0);
+        let stays =
+            |waiting: &Waiting| waiting.kind == PROLOGUE || inbox::is_for_run(&waiting.message, execution);
+        if let Some(dropped) = self.retain(instance, stays)? {
+            return Ok(dropped);
         }
-        self.forget_inbox(instance)?;
         let dropped = self.run(
             "DELETE FROM inbox WHERE instance = ?1 AND kind IN (1, 2) AND execution IS NOT NULL AND execution <> ?2",
             params![instance.key, execution.0.to_be_bytes()],

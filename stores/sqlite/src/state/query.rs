@@ -7,14 +7,12 @@ use std::time::Duration;
 use rusqlite::{Rows, named_params};
 
 use dauer_store::{Cursor, IdPage, InstanceId, Kind, List, Order, Page, Query, Status, Timestamp};
+use dauer_store_kit::codec::{instance_id, kind_code, status_code};
+use dauer_store_kit::judge::{matches, page_rows};
 
 use super::View;
 use super::instance::{Instance, select_instances};
 use crate::fail::Outcome;
-use crate::wire::{instance_id, kind_code, status_code};
-
-/// Rows of a page when the caller names no number: one screen of a dashboard, twice over.
-const PAGE_ROWS: usize = 100;
 
 type Key = (Timestamp, InstanceId);
 
@@ -118,7 +116,7 @@ const BY_COMPLETED: &str = "
 impl View<'_> {
     /// One page of instances, by time of creation and id, from either end.
     pub(crate) fn query(&self, query: &Query) -> Outcome<Page> {
-        let rows = if query.page == 0 { PAGE_ROWS } else { query.page };
+        let rows = page_rows(query.page);
         let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
         self.matching(query, |instance| {
             if page.records.len() == rows {
@@ -196,10 +194,7 @@ impl View<'_> {
         })?;
         while let Some(row) = rows.next()? {
             let instance = Instance::read(row)?;
-            let tags = &instance.record.tags;
-            let tagged = query.tags.iter().all(|(key, value)| tags.get(key) == Some(value));
-            let stands = mask(&query.statuses) >> status_code(instance.record.status) & 1 == 1;
-            if tagged && stands && !each(instance)? {
+            if matches(query, &instance.id, &instance.record) && !each(instance)? {
                 return Ok(false);
             }
         }
@@ -212,7 +207,7 @@ impl View<'_> {
             Some(after) => key_of(Cursor::read(after, Order::OldestFirst)?),
             None => FIRST,
         };
-        let rows = if list.page == 0 { PAGE_ROWS } else { list.page };
+        let rows = page_rows(list.page);
         let mut find = self.db.prepare_cached(BY_COMPLETED)?;
         let mut found = find.query(named_params! {
             ":hub": self.hub,

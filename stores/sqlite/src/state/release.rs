@@ -1,8 +1,7 @@
 //! Giving items back.
 
-use std::time::Duration;
-
-use dauer_store::{Fence, Hint, Item, Release, SessionId, TaskFence, Timestamp, Trouble};
+use dauer_store::{Fence, Hint, Item, Release, SessionId, TaskFence};
+use dauer_store_kit::judge;
 
 use super::task::HeldTask;
 use super::{Scope, fenced};
@@ -25,15 +24,11 @@ impl Scope<'_, '_> {
         }
         self.put_out(&mut instance)?;
         instance.holder = None;
-        instance.not_before = self.not_before(release.delay);
-        let record = &mut instance.record;
-        record.attempts = record.attempts.saturating_add(u32::from(release.failed));
-        if let Some(trouble) = release.trouble.clone() {
-            let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
-            let since = earlier.map_or(trouble.since, |earlier| earlier.since);
-            record.trouble = Some(Box::new(Trouble { since, attempts: record.attempts, ..trouble }));
+        instance.not_before = judge::not_before(release.delay, self.now);
+        judge::release_turn(&mut instance.record, release.failed, release.trouble.clone());
+        if release.trouble.is_some() {
             instance.details_changed = true;
-            let status = record.status;
+            let status = instance.record.status;
             self.hint(Hint::Status(fence.instance.clone(), status));
         } else if !release.failed {
             return self.store_hold(&mut instance);
@@ -56,13 +51,8 @@ impl Scope<'_, '_> {
             return self.discard_task(&task);
         }
         task.holder = None;
-        task.not_before = self.not_before(release.delay);
+        task.not_before = judge::not_before(release.delay, self.now);
         task.attempts = task.attempts.saturating_add(u32::from(release.failed));
         self.store_task(&mut task)
-    }
-
-    /// The time until which an item that is given back with a delay rests.
-    pub(super) fn not_before(&self, delay: Duration) -> Timestamp {
-        if delay.is_zero() { Timestamp::default() } else { self.now.after(delay) }
     }
 }

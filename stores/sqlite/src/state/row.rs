@@ -3,11 +3,14 @@
 use rusqlite::params;
 
 use dauer_store::{Hint, Item, Record};
+use dauer_store_kit::codec::{
+    hold_code, same_base, same_details, status_code, write_base, write_details, write_item,
+};
+use dauer_store_kit::judge::is_shown;
 
 use super::instance::{Grip, Held, Instance, Placement, Standing};
 use super::{Scope, signed};
 use crate::fail::Outcome;
-use crate::wire::{hold_code, same_base, same_details, status_code, write_base, write_details, write_item};
 
 /// What a turn always changes; the rest of the columns is added where it has changed. Numbered so that each statement has
 /// the values of the one before and more: the same list is bound to all of them, as far as it is wanted.
@@ -134,8 +137,7 @@ impl Scope<'_, '_> {
             self.remove_tags(instance.key, old.times.created, &old.tags)?;
             self.add_tags(instance.key, new.times.created, &new.tags)?;
         }
-        let shown = |record: &Record| (record.status, record.execution, record.custom_status.clone());
-        if shown(&old) != shown(new) {
+        if is_shown(&old, new) {
             self.hint(Hint::changed(&instance.id, new));
         }
         Ok(())

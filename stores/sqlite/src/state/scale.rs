@@ -45,7 +45,7 @@ impl Scope<'_, '_> {
             let mut count = self.db.prepare_cached(sql)?;
             let mut rows = count.query([session])?;
             while let Some(row) = rows.next()? {
-                add(held, crate::wire::kind_of(row.get(0)?)?, row.get(1)?);
+                add(held, dauer_store_kit::codec::kind_of(row.get(0)?)?, row.get(1)?);
             }
         }
         add(held, Kind::Activity, self.count_taken(session)?);

@@ -4,31 +4,20 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Cause, Hint, Host, HostId, Lost, Refused, SessionId, Timestamp};
+use dauer_store::{Hint, Host, Lost, SessionId, Timestamp};
+use dauer_store_kit::codec::{host_id, number, read_item};
+use dauer_store_kit::judge::millis;
+use dauer_store_kit::session::{EXPIRED_AGE_MAX, Life};
 
 use super::{Scope, View, What, fenced, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{Unreadable, number, read_item};
-
-/// How long an expired session that holds nothing is remembered: a host that slept so long attaches anew.
-const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A session as it lies in the store.
 #[derive(Clone)]
 pub(super) struct Session {
     pub(super) key: i64,
     pub(super) id: SessionId,
-    pub(super) host: HostId,
-    lease: Duration,
-    pub(super) expires_at: Timestamp,
-    /// Ended by proof of death: it never acts again, and is kept only until its items are taken.
-    pub(super) ended: bool,
-    /// Expired, and its items are offered to others.
-    lapsed: bool,
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+    pub(super) life: Life,
 }
 
 impl View<'_> {
@@ -38,16 +27,14 @@ impl View<'_> {
         )?;
         let mut rows = find.query(params![self.hub, id.0.to_be_bytes()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let host: String = row.get(1)?;
-        Ok(Some(Session {
-            key: row.get(0)?,
-            id,
-            host: HostId::new(host).map_err(|e| Unreadable::Damaged(e.to_string()))?,
+        let life = Life {
+            host: host_id(row.get::<_, String>(1)?)?,
             lease: Duration::from_millis(unsigned(row.get(2)?)),
             expires_at: Timestamp(row.get(3)?),
             ended: row.get(4)?,
             lapsed: row.get(5)?,
-        }))
+        };
+        Ok(Some(Session { key: row.get(0)?, id, life }))
     }
 
     /// All sessions of the hub, by id.
@@ -70,10 +57,9 @@ impl View<'_> {
 
     /// A session that may still act. Expiry alone takes nothing from it.
     pub(super) fn acting(&self, id: SessionId) -> Outcome<Session> {
-        match self.session(id)? {
-            Some(session) if !session.ended => Ok(session),
-            _ => fenced(),
-        }
+        let Some(session) = self.session(id)? else { return fenced() };
+        session.life.may_act()?;
+        Ok(session)
     }
 }
 
@@ -81,22 +67,20 @@ impl Scope<'_, '_> {
     /// A session that may still act, out of memory or the file: its key, and that of its host.
     pub(super) fn actor(&mut self, id: SessionId) -> Outcome<(i64, i64)> {
         let session = self.known_session(id)?;
-        Ok((session.key, self.host_key(&session.host)?))
+        Ok((session.key, self.host_key(&session.life.host)?))
     }
 
-    /// The key of a session that may claim: one that has expired renews first. Otherwise two hosts whose leases ran out
-    /// together, when the file's clock jumped, would take everything from each other until one of them renews.
+    /// The key of a session that may claim.
     pub(super) fn claimer(&mut self, id: SessionId) -> Outcome<i64> {
         let session = self.known_session(id)?;
-        if session.expires_at > self.now {
-            return Ok(session.key);
-        }
-        Err(Refused::NotExecuted(Cause::new("the session has expired; renew it first")).into())
+        session.life.may_claim(self.now)?;
+        Ok(session.key)
     }
 
     fn known_session(&mut self, id: SessionId) -> Outcome<Session> {
         if let Some(session) = self.group.hot.session(self.view.hub, id) {
-            return if session.ended { fenced() } else { Ok(session.clone()) };
+            session.life.may_act()?;
+            return Ok(session.clone());
         }
         let session = self.view.acting(id)?;
         self.group.hot.put_session(self.view.hub, session.clone());
@@ -117,24 +101,24 @@ impl Scope<'_, '_> {
 
     /// Opens a session; the same again, after an unknown outcome, renews it.
     pub(crate) fn attach(&mut self, host: &Host) -> Outcome<()> {
-        let known = self.session(host.session)?;
-        if known.as_ref().is_some_and(|known| known.host != host.id || known.ended) {
-            return fenced();
-        }
-        self.touch()?;
-        match known {
-            Some(known) => self.extend(&Session { lease: host.lease, ..known })?,
+        match self.session(host.session)? {
+            Some(mut known) => {
+                let expired = known.life.attach(host, self.now)?;
+                self.touch()?;
+                self.extend(&known, expired)?;
+            }
             None => {
-                let (hub, expires_at) = (self.view.hub, self.now.after(host.lease));
+                self.touch()?;
+                let (hub, life) = (self.view.hub, Life::begin(host, self.now));
                 self.run(
                     "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed)
                      VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
                     params![
                         hub,
                         host.session.0.to_be_bytes(),
-                        host.id.as_str(),
-                        millis(host.lease),
-                        expires_at.0
+                        life.host.as_str(),
+                        signed(millis(life.lease)),
+                        life.expires_at.0
                     ],
                 )?;
             }
@@ -146,8 +130,9 @@ impl Scope<'_, '_> {
     /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its own.
     /// Answers with what was taken from it beyond what it `has_heard` of, and up to where that goes.
     pub(crate) fn renew(&mut self, id: SessionId, has_heard: i64) -> Outcome<(Vec<Lost>, i64)> {
-        let session = self.acting(id)?;
-        self.extend(&session)?;
+        let mut session = self.acting(id)?;
+        let expired = session.life.renew(self.now);
+        self.extend(&session, expired)?;
         self.run("DELETE FROM lost WHERE session = ?1 AND key <= ?2", params![session.key, has_heard])?;
         let mut find =
             self.db.prepare_cached("SELECT key, item FROM lost WHERE session = ?1 ORDER BY key")?;
@@ -160,15 +145,14 @@ impl Scope<'_, '_> {
         Ok((lost, until))
     }
 
-    fn extend(&mut self, session: &Session) -> Outcome<()> {
-        let expires_at = self.now.after(session.lease);
+    /// Writes that a session goes on. If it had expired, its items may have been on offer.
+    fn extend(&mut self, session: &Session, expired: bool) -> Outcome<()> {
         self.group.hot.forget_sessions();
         self.run(
             "UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0 WHERE key = ?1",
-            params![session.key, millis(session.lease), expires_at.0],
+            params![session.key, signed(millis(session.life.lease)), session.life.expires_at.0],
         )?;
-        if session.lapsed || session.expires_at <= self.now {
-            // Its items were on offer; they no longer are.
+        if expired {
             self.group.hot.clear();
             for sql in [
                 "UPDATE instances SET place = NULL WHERE holder = ?1",
@@ -182,7 +166,9 @@ impl Scope<'_, '_> {
 
     /// Ends a session by its own wish: all it holds is free. A session that is gone is detached already.
     pub(crate) fn detach(&mut self, id: SessionId) -> Outcome<()> {
-        let Some(session) = self.session(id)?.filter(|session| !session.ended) else { return Ok(()) };
+        let Some(session) = self.session(id)?.filter(|session| session.life.may_act().is_ok()) else {
+            return Ok(());
+        };
         for key in self.held_turns(session.key)? {
             if let Some(mut instance) = self.fetch_at(key)? {
                 self.put_out(&mut instance)?;
@@ -210,12 +196,12 @@ impl Scope<'_, '_> {
 
     /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Outcome<()> {
-        let Some(session) = self.session(id)? else { return Ok(()) };
+        let Some(mut session) = self.session(id)? else { return Ok(()) };
+        session.life.end(self.now);
         self.group.hot.forget_sessions();
-        let now = self.view.now.0;
         self.run(
-            "UPDATE sessions SET ended = 1, expires_at = min(expires_at, ?2) WHERE key = ?1",
-            params![session.key, now],
+            "UPDATE sessions SET ended = 1, expires_at = ?2 WHERE key = ?1",
+            params![session.key, session.life.expires_at.0],
         )?;
         self.lapse(session.key, id)?;
         self.forget_if_gone(session.key)
@@ -227,7 +213,7 @@ impl Scope<'_, '_> {
             return Ok(());
         }
         for session in self.sessions()? {
-            if !session.ended && self.group.lives.is_dead(session.id) {
+            if !session.life.ended && self.group.lives.is_dead(session.id) {
                 self.end_session(session.id)?;
                 self.group.buried.push(session.id);
             }
@@ -300,7 +286,7 @@ impl Scope<'_, '_> {
     }
 
     fn forget_old_sessions(&mut self) -> Outcome<()> {
-        let before = self.now.0.saturating_sub(signed(EXPIRED_AGE_MAX.as_millis() as u64));
+        let before = self.now.before(EXPIRED_AGE_MAX).0;
         let mut find = self.view.db.prepare_cached(
             "SELECT key FROM sessions AS s WHERE hub = ?1 AND expires_at < ?2
                 AND NOT EXISTS (SELECT 1 FROM instances WHERE holder = s.key)
@@ -344,6 +330,7 @@ impl Scope<'_, '_> {
              ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5 RETURNING key",
         )?;
         let id = id.0.to_be_bytes();
-        Ok(add.query_row(params![self.hub, id, host, millis(lease), expires_at.0], |row| row.get(0))?)
+        Ok(add
+            .query_row(params![self.hub, id, host, signed(millis(lease)), expires_at.0], |row| row.get(0))?)
     }
 }

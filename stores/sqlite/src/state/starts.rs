@@ -3,17 +3,20 @@
 //! Both lie in the file: the floor in the hub's row, the ids in `starts`. The hub's row is read once for as long as no other
 //! process writes, so that a start costs no statement for either while no instance was removed lately.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::{OptionalExtension, params};
 
 use dauer_core::limits::START_RETRY_MAX;
 use dauer_store::{
     Class, Epoch, ExecutionId, Floor, HubDump, Message, MessageId, Record, Revision, Start, Timestamp,
 };
+use dauer_store_kit::codec::{CLASS_START, read_message};
+use dauer_store_kit::judge::{begun_alike, is_recent, likeness};
 
 use super::instance::Instance;
 use super::{Scope, View, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{CLASS_START, read_message};
 
 /// The hub's own values as they lie in its row.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,20 +26,6 @@ pub(crate) struct HubValues {
     removed_starts: u64,
     /// Whether the row in the file is older.
     changed: bool,
-}
-
-/// Whether a start that was accepted at that time may still be retried.
-fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now.since(at) <= START_RETRY_MAX
-}
-
-/// All ids with that likeness: from the first on, and not beyond the last.
-fn range_of(id: MessageId) -> ([u8; 16], [u8; 16]) {
-    let likeness = id.likeness();
-    let (mut first, mut last) = ([0; 16], [u8::MAX; 16]);
-    first[..likeness.len()].copy_from_slice(&likeness);
-    last[..likeness.len()].copy_from_slice(&likeness);
-    (first, last)
 }
 
 impl View<'_> {
@@ -62,16 +51,17 @@ impl View<'_> {
     }
 
     /// The latest time at which a start with an id in that range was accepted, among those of removed instances.
-    fn removed_at(&self, (first, last): ([u8; 16], [u8; 16])) -> Outcome<Option<Timestamp>> {
+    fn removed_at(&self, ids: &RangeInclusive<MessageId>) -> Outcome<Option<Timestamp>> {
         let mut find =
             self.db.prepare_cached("SELECT max(at) FROM starts WHERE hub = ?1 AND id BETWEEN ?2 AND ?3")?;
-        let at: Option<i64> = find.query_row(params![self.hub, first, last], |row| row.get(0))?;
+        let at: Option<i64> =
+            find.query_row(params![self.hub, ids.start().0, ids.end().0], |row| row.get(0))?;
         Ok(at.map(Timestamp))
     }
 
     /// The start of that id that waits for an instance.
     pub(super) fn start_that_waits(&self, instance: &Instance, id: MessageId) -> Outcome<Option<Box<Start>>> {
-        let found = self.starts_in(instance, (id.0, id.0))?;
+        let found = self.starts_in(instance, &(id..=id))?;
         Ok(found.into_iter().next().map(|(start, _)| start))
     }
 
@@ -79,7 +69,7 @@ impl View<'_> {
     fn starts_in(
         &self,
         instance: &Instance,
-        (first, last): ([u8; 16], [u8; 16]),
+        ids: &RangeInclusive<MessageId>,
     ) -> Outcome<Vec<(Box<Start>, Timestamp)>> {
         let start = |message: Message| match message.class {
             Class::Start(start) => Some((start, message.visible_at)),
@@ -87,13 +77,13 @@ impl View<'_> {
         };
         if let Some(inbox) = &instance.inbox {
             let found = inbox.iter().map(|waiting| &waiting.message);
-            let found = found.filter(|message| (first..=last).contains(&message.id.0));
+            let found = found.filter(|message| ids.contains(&message.id));
             return Ok(found.cloned().filter_map(start).collect());
         }
         let mut find = self.db.prepare_cached(
             "SELECT body FROM inbox WHERE instance = ?1 AND class = ?2 AND message BETWEEN ?3 AND ?4",
         )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, first, last])?;
+        let mut rows = find.query(params![instance.key, CLASS_START, ids.start().0, ids.end().0])?;
         let mut starts = Vec::new();
         while let Some(row) = rows.next()? {
             starts.extend(start(read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?));
@@ -146,7 +136,7 @@ impl Scope<'_, '_> {
             "DELETE FROM starts WHERE hub = ?1 AND at < ?2",
             params![hub, now.before(START_RETRY_MAX).0],
         )?;
-        let known = self.removed_at((id.0, id.0))?.is_some();
+        let known = self.removed_at(&(id..=id))?.is_some();
         self.run(
             "INSERT OR REPLACE INTO starts (hub, id, at) VALUES (?1, ?2, ?3)",
             params![hub, id.0, at.0],
@@ -201,7 +191,7 @@ impl Scope<'_, '_> {
         if !matches!(message.class, Class::Start(_)) || self.hub_values()?.removed_starts == 0 {
             return Ok(false);
         }
-        let at = self.removed_at((message.id.0, message.id.0))?;
+        let at = self.removed_at(&(message.id..=message.id))?;
         Ok(at.is_some_and(|at| is_recent(at, self.now)))
     }
 
@@ -211,21 +201,19 @@ impl Scope<'_, '_> {
         instance: Option<&Instance>,
         message: &Message,
     ) -> Outcome<Option<Option<ExecutionId>>> {
-        let (now, range) = (self.now, range_of(message.id));
+        let (now, alike) = (self.now, likeness(message.id));
         if let Some(instance) = instance {
-            let record = &instance.record;
-            let equal = record.start.likeness() == message.id.likeness();
-            if equal && is_recent(record.times.accepted, now) {
-                return Ok(Some(Some(record.execution)));
+            if let Some(run) = begun_alike(&instance.record, message.id, now) {
+                return Ok(Some(Some(run)));
             }
-            let waiting = self.starts_in(instance, range)?;
+            let waiting = self.starts_in(instance, &alike)?;
             if let Some((start, _)) = waiting.into_iter().find(|(_, visible)| is_recent(*visible, now)) {
                 return Ok(Some(Some(start.record.execution)));
             }
         }
         let removed = match self.hub_values()?.removed_starts {
             0 => None,
-            _ => self.removed_at(range)?,
+            _ => self.removed_at(&alike)?,
         };
         Ok(removed.filter(|at| is_recent(*at, now)).map(|_| None))
     }

@@ -5,11 +5,11 @@
 use rusqlite::{Connection, params};
 
 use dauer_store::{Tags, Timestamp};
+use dauer_store_kit::codec::read_tags;
 
 use super::instance::Instance;
 use super::{Group, Scope};
 use crate::fail::Outcome;
-use crate::wire::read_tags;
 
 const INSERT: &str = "INSERT INTO tags (hub, name, value, created, instance) VALUES (?1, ?2, ?3, ?4, ?5)";
 

@@ -11,13 +11,14 @@
 use rusqlite::{Row, params};
 
 use dauer_store::{Batch, Epoch, Hold, Revision, Status, Timestamp};
+use dauer_store_kit::codec::{LastCommit, hold_code, write_trail};
 
 use super::commit::Committer;
 use super::instance::{Grip, Held, Instance, Placement, Standing};
 use super::row::Change;
 use super::{Scope, signed, unsigned};
 use crate::fail::Outcome;
-use crate::wire::{LastCommit, Tail, hold_code, read_tail, write_tail, write_trail};
+use crate::wire::{Tail, read_tail, write_tail};
 
 /// The last row of the history of the instance `i` as `h`, if it says how the instance stands. One that has ended is written
 /// itself.

@@ -6,13 +6,14 @@
 //! outside, or its session's time is over), they become rows like all others: [`Scope::put_out`].
 
 use dauer_store::{Epoch, MessageId, Task, Timestamp};
+use dauer_store_kit::codec::Read;
 
 use super::instance::Instance;
 use super::tail::join_tail;
 use super::task::HeldTask;
 use super::{Scope, View};
 use crate::fail::Outcome;
-use crate::wire::{Read, count_tail, count_taken, read_taken, write_taken};
+use crate::wire::{count_tail, count_taken, read_taken, write_taken};
 
 /// How many bytes of events may lie in the row of an instance, and how many tasks: every turn writes all of them anew, so
 /// that a fan-out or a large input is cheaper as rows.

@@ -6,11 +6,11 @@ use dauer_store::{
     Completion, Delivered, DropReason, Epoch, Item, MessageId, QueueKey, SessionId, Task, TaskFence,
     TaskLease, Timestamp,
 };
+use dauer_store_kit::codec::{execution, instance_id, kind_of, read_task_body, write_item, write_task_body};
 
 use super::instance::Instance;
 use super::{Scope, View, signed, unsigned};
 use crate::fail::{Fail, Outcome};
-use crate::wire::{execution, instance_id, kind_of, read_task_body, write_item, write_task_body};
 
 /// A task as it lies in the store.
 #[derive(Debug, Clone)]

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{Batch, Encoded, ExecutionId, InstanceId, Task};
-
-use super::blob::Blob;
-use super::record::{WireQueue, queue_from_wire, write_queue};
-use super::{FORMAT, Read, Unreadable, execution, message_id, unseal};
+use dauer_store_kit::codec::{
+    Blob, FORMAT, Read, Unreadable, WireQueue, execution, message_id, queue_from_wire, unseal, write_queue,
+};
 
 /// Among so many events those of tasks are looked for: among more of them, looking costs more than it saves.
 const EVENTS_MAX: u32 = 64;
@@ -138,10 +137,9 @@ fn nth(events: &[u8], index: u32) -> Option<Encoded> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::queue_to_wire;
-    use super::super::seal;
     use super::*;
     use dauer_store::{Kind, MessageId, QueueKey};
+    use dauer_store_kit::codec::{queue_to_wire, seal};
 
     const OWN: ExecutionId = ExecutionId(7);
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{Encoded, InstanceId, Task, Timestamp};
-
-use super::blob::Blob;
-use super::record::{WireQueue, queue_from_wire, write_queue};
-use super::{FORMAT, Read, execution, message_id, unseal};
+use dauer_store_kit::codec::{
+    Blob, FORMAT, Read, WireQueue, execution, message_id, queue_from_wire, unseal, write_queue,
+};
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireTakenTask {
@@ -78,10 +77,9 @@ pub(crate) fn read_taken(bytes: &[u8], instance: &InstanceId) -> Read<Vec<(Task,
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::queue_to_wire;
-    use super::super::seal;
     use super::*;
     use dauer_store::{ExecutionId, Kind, MessageId, QueueKey};
+    use dauer_store_kit::codec::{queue_to_wire, seal};
 
     fn task(number: u8, version: Option<&str>, tags: &[(&str, &str)], event: &'static [u8]) -> Task {
         let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

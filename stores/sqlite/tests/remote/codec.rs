@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dauer_sqlite::seam;
 use dauer_store::{
     Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, DropReason, Encoded, Epoch,
     ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Message, MessageId,
     Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence,
     TaskLease, Then, Timestamp, Trouble, VersionRule, Want,
 };
+use dauer_store_kit::codec;
 
 /// A value that goes to another process.
 pub(crate) trait Wire: Sized {
@@ -103,10 +103,10 @@ blob! {
     InstanceId, |i| i.as_str().as_bytes().to_vec(), |b| InstanceId::new(text(b)).unwrap();
     HostId, |h| h.as_str().as_bytes().to_vec(), |b| HostId::new(text(b)).unwrap();
     Encoded, |e| e.stored().to_vec(), |b| Encoded::from_stored(b.to_vec().into());
-    Record, |r| seam::record_bytes(r), |b| seam::record(b).unwrap();
-    Message, |m| seam::message_bytes(m), |b| seam::message(b).unwrap();
-    Task, |t| seam::task_bytes(t), |b| seam::task(b).unwrap();
-    Item, |i| seam::item_bytes(i), |b| seam::item(b).unwrap();
+    Record, |r| codec::write_record(r), |b| codec::read_record(b).unwrap();
+    Message, |m| codec::write_message(m), |b| codec::read_message(b).unwrap();
+    Task, |t| codec::write_task(t), |b| codec::read_task(b).unwrap();
+    Item, |i| codec::write_item(i), |b| codec::read_item(b).unwrap();
 }
 
 /// A type that is the list of its fields.
@@ -251,7 +251,7 @@ impl Wire for Batch {
     fn put(&self, out: &mut Vec<u8>) {
         self.count.put(out);
         self.events.put(out);
-        seam::trail_bytes(&self.consumed, &self.produced)
+        codec::write_trail(&self.consumed, &self.produced)
             .iter()
             .map(|b| u32::from(*b))
             .collect::<Vec<_>>()
@@ -261,7 +261,7 @@ impl Wire for Batch {
     fn read_from(input: &mut &[u8]) -> Self {
         let (count, events) = (u32::read_from(input), Encoded::read_from(input));
         let trail: Vec<u8> = Vec::<u32>::read_from(input).into_iter().map(|b| b as u8).collect();
-        let (consumed, produced) = seam::trail(&trail).unwrap();
+        let (consumed, produced) = codec::read_trail(&trail).unwrap();
         Self { count, events, consumed, produced }
     }
 }

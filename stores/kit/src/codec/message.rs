@@ -1,4 +1,4 @@
-//! Messages, tasks and items. The event of a message or task is kept as it came, behind everything else.
+//! Messages, tasks and items. The event of a message or task is the last field, with its bytes as they came.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,21 @@ use dauer_store::{
     QueueKey, Revision, Start, Task, TaskFence, Timestamp,
 };
 
-#[cfg(feature = "faults")]
-use super::record::queue_from_wire;
-use super::record::{WireQueue, WireRecord, from_wire, queue_to_wire, to_wire};
+use super::record::{WireQueue, WireRecord, from_wire, queue_from_wire, queue_to_wire, to_wire};
 use super::{Read, Unreadable, execution, instance_id, message_id, number, seal, unseal};
 
-/// The classes as numbers, also in the column `class` of the inbox.
-pub(crate) const CLASS_START: u32 = 1;
-pub(crate) const CLASS_REWIND: u32 = 2;
-pub(crate) const CLASS_SUSPEND: u32 = 3;
-pub(crate) const CLASS_RESUME: u32 = 4;
-pub(crate) const CLASS_TERMINATE: u32 = 5;
-pub(crate) const CLASS_ORDINARY: u32 = 6;
+/// The code of a start.
+pub const CLASS_START: u32 = 1;
+/// The code of a rewind.
+pub const CLASS_REWIND: u32 = 2;
+/// The code of a suspend.
+pub const CLASS_SUSPEND: u32 = 3;
+/// The code of a resume.
+pub const CLASS_RESUME: u32 = 4;
+/// The code of a terminate.
+pub const CLASS_TERMINATE: u32 = 5;
+/// The code of every other message.
+pub const CLASS_ORDINARY: u32 = 6;
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireTurn {
@@ -78,7 +81,7 @@ struct WireTask {
     event: Bytes,
 }
 
-/// What the row of a task does not have in columns.
+/// The part of a task that is not in columns.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireTaskBody {
     #[prost(int32, tag = "1")]
@@ -89,7 +92,7 @@ struct WireTaskBody {
     event: Bytes,
 }
 
-/// An item that a session has lost: a turn has an execution, a task an id.
+/// A held item. A turn has an execution, a task an id.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireItem {
     #[prost(string, tag = "1")]
@@ -104,8 +107,9 @@ struct WireItem {
     task: Option<Vec<u8>>,
 }
 
-/// The number of a message's class.
-pub(crate) fn class_code(class: &Class) -> u32 {
+/// The code of a message's class.
+#[must_use]
+pub fn class_code(class: &Class) -> u32 {
     match class {
         Class::Start(_) => CLASS_START,
         Class::Rewind(_) => CLASS_REWIND,
@@ -116,7 +120,9 @@ pub(crate) fn class_code(class: &Class) -> u32 {
     }
 }
 
-pub(crate) fn write_message(message: &Message) -> Vec<u8> {
+/// Writes a message.
+#[must_use]
+pub fn write_message(message: &Message) -> Vec<u8> {
     let start = match &message.class {
         Class::Start(start) | Class::Rewind(start) => Some(start),
         Class::Control(_) | Class::Ordinary => None,
@@ -151,7 +157,8 @@ pub(crate) fn write_message(message: &Message) -> Vec<u8> {
     })
 }
 
-pub(crate) fn read_message(bytes: &[u8]) -> Read<Message> {
+/// Reads a message.
+pub fn read_message(bytes: &[u8]) -> Read<Message> {
     let wire: WireMessage = unseal(bytes)?;
     let origin = match wire.turn {
         None => Origin::Client { request: wire.request.as_deref().map(number).transpose()? },
@@ -195,7 +202,9 @@ fn read_class(class: u32, record: Option<Box<WireRecord>>, over: u32) -> Read<Cl
     })
 }
 
-pub(crate) fn write_task(task: &Task) -> Vec<u8> {
+/// Writes a whole task.
+#[must_use]
+pub fn write_task(task: &Task) -> Vec<u8> {
     seal(&WireTask {
         id: task.id.0.to_vec(),
         instance: task.instance.to_string(),
@@ -207,8 +216,8 @@ pub(crate) fn write_task(task: &Task) -> Vec<u8> {
     })
 }
 
-#[cfg(feature = "faults")]
-pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
+/// Reads a whole task.
+pub fn read_task(bytes: &[u8]) -> Read<Task> {
     let wire: WireTask = unseal(bytes)?;
     Ok(Task {
         id: message_id(&wire.id)?,
@@ -221,7 +230,9 @@ pub(crate) fn read_task(bytes: &[u8]) -> Read<Task> {
     })
 }
 
-pub(crate) fn write_task_body(task: &Task) -> Vec<u8> {
+/// Writes the part of a task that a row does not have in columns.
+#[must_use]
+pub fn write_task_body(task: &Task) -> Vec<u8> {
     seal(&WireTaskBody {
         event_id: task.event_id,
         tags: task.tags.to_map(),
@@ -229,8 +240,8 @@ pub(crate) fn write_task_body(task: &Task) -> Vec<u8> {
     })
 }
 
-/// The task of a row: its body, and what is in columns.
-pub(crate) fn read_task_body(
+/// Reads a task from its body and the columns beside it.
+pub fn read_task_body(
     bytes: &[u8],
     (id, instance): (MessageId, InstanceId),
     (execution, queue): (ExecutionId, QueueKey),
@@ -240,7 +251,9 @@ pub(crate) fn read_task_body(
     Ok(Task { id, instance, execution, event_id, queue, tags, event })
 }
 
-pub(crate) fn write_item(item: &Item) -> Vec<u8> {
+/// Writes an item.
+#[must_use]
+pub fn write_item(item: &Item) -> Vec<u8> {
     seal(&match item {
         Item::Turn(fence) => WireItem {
             instance: fence.instance.to_string(),
@@ -259,7 +272,8 @@ pub(crate) fn write_item(item: &Item) -> Vec<u8> {
     })
 }
 
-pub(crate) fn read_item(bytes: &[u8]) -> Read<Item> {
+/// Reads an item.
+pub fn read_item(bytes: &[u8]) -> Read<Item> {
     let wire: WireItem = unseal(bytes)?;
     let (instance, epoch) = (instance_id(wire.instance)?, Epoch(wire.epoch));
     match (wire.execution, wire.task) {
@@ -268,6 +282,6 @@ pub(crate) fn read_item(bytes: &[u8]) -> Read<Item> {
             Ok(Item::Turn(Fence { instance, execution: execution(&run)?, revision, epoch }))
         }
         (None, Some(task)) => Ok(Item::Task(TaskFence { task: message_id(&task)?, instance, epoch })),
-        _ => Err(Unreadable::of("a lost item")),
+        _ => Err(Unreadable::of("an item")),
     }
 }

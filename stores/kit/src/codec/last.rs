@@ -1,4 +1,4 @@
-//! What a repeated commit is recognised by.
+//! The last commit of an instance, by which the store recognises the same commit again.
 
 use dauer_store::{Checkpoint, Epoch, ExecutionId, History, MessageId, Revision, Then};
 use sha2::{Digest, Sha256};
@@ -8,22 +8,24 @@ use super::{FORMAT, Read, execution, message_ids, unseal, write_message, write_r
 
 /// The last commit of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LastCommit {
-    /// The fence it carried.
-    pub(crate) execution: ExecutionId,
-    pub(crate) revision: Revision,
-    pub(crate) epoch: Epoch,
-    /// The key of the session that committed; nobody for an amendment.
-    pub(crate) by: Option<i64>,
-    /// What an amendment changed. An epoch belongs to one session, so that a commit is known by its fence; but any two
-    /// clients may amend from the same fence, and only one of them is told that it did.
-    pub(crate) amendment: Option<[u8; 32]>,
-    /// The tasks it leased to the session.
-    pub(crate) taken: Vec<MessageId>,
+pub struct LastCommit {
+    /// The execution in its fence.
+    pub execution: ExecutionId,
+    /// The revision in its fence.
+    pub revision: Revision,
+    /// The epoch in its fence.
+    pub epoch: Epoch,
+    /// The store's key of the session that committed. `None` for an amendment.
+    pub by: Option<i64>,
+    /// The digest of an amendment. A fence identifies the commit of a session, because an epoch belongs to one session. Two
+    /// clients may amend from the same fence, and only one of them may be answered as the author.
+    pub amendment: Option<[u8; 32]>,
+    /// The tasks that it leased to the session.
+    pub taken: Vec<MessageId>,
 }
 
-/// The revision it carried is the one before the row's. The execution is the row's, unless it says otherwise: after a
-/// commit that put the next run in place.
+/// Its revision is not stored: it is the one before the record's. Its execution is stored only if it differs from the
+/// record's, which it does after a commit that began the next run.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireLast {
     #[prost(bytes = "vec", tag = "1")]
@@ -39,8 +41,9 @@ struct WireLast {
 }
 
 impl LastCommit {
-    /// As it lies in a row with that execution.
-    pub(crate) fn write(&self, current: ExecutionId) -> Vec<u8> {
+    /// Writes it beside a record with the execution `current`.
+    #[must_use]
+    pub fn write(&self, current: ExecutionId) -> Vec<u8> {
         let mut blob = Blob::new(FORMAT);
         if self.execution != current {
             blob.bytes(1, &self.execution.0.to_be_bytes());
@@ -56,8 +59,8 @@ impl LastCommit {
         blob.finish()
     }
 
-    /// Out of a row with that execution and revision.
-    pub(crate) fn read(bytes: &[u8], current: ExecutionId, revision: Revision) -> Read<Self> {
+    /// Reads it beside a record with the execution `current` and `revision`.
+    pub fn read(bytes: &[u8], current: ExecutionId, revision: Revision) -> Read<Self> {
         let wire: WireLast = unseal(bytes)?;
         let carried = if wire.execution.is_empty() { current } else { execution(&wire.execution)? };
         Ok(Self {
@@ -71,8 +74,9 @@ impl LastCommit {
     }
 }
 
-/// A fingerprint of everything a checkpoint says.
-pub(crate) fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
+/// A SHA-256 hash of every field of a checkpoint.
+#[must_use]
+pub fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
     let Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take, then } =
         checkpoint;
     let mut hash = Sha256::new();
@@ -84,7 +88,7 @@ pub(crate) fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
     part(&fence.execution.0.to_be_bytes());
     part(&fence.revision.0.to_be_bytes());
     part(&fence.epoch.0.to_be_bytes());
-    // A list begins with its length, so that no item can pass from one list into the next.
+    // The length of a list precedes its items, so that no item can move from one list to the next unnoticed.
     let lengths = [consumed.len(), completions.len(), tasks.len(), timers.len(), messages.len(), *take];
     lengths.iter().for_each(|length| part(&(*length as u64).to_le_bytes()));
     consumed.iter().for_each(|id| part(&id.0));
@@ -118,44 +122,4 @@ pub(crate) fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
         Then::Release { delay } => part(&delay.as_nanos().to_le_bytes()),
     }
     hash.finalize().into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::seal;
-    use super::*;
-
-    #[test]
-    fn the_bytes_are_those_of_the_message_they_are_read_from() {
-        let [own, other] = [ExecutionId(7), ExecutionId(8)];
-        let short = LastCommit {
-            execution: own,
-            revision: Revision(4),
-            epoch: Epoch(0),
-            by: None,
-            amendment: None,
-            taken: Vec::new(),
-        };
-        let long = LastCommit {
-            execution: other,
-            epoch: Epoch(300),
-            by: Some(0),
-            amendment: Some([9; 32]),
-            taken: vec![MessageId([0; 16]), MessageId([5; 16])],
-            ..short
-        };
-        for last in [short, long] {
-            let execution = if last.execution == own { Vec::new() } else { 8_u128.to_be_bytes().to_vec() };
-            let wire = WireLast {
-                execution,
-                epoch: last.epoch.0,
-                by: last.by,
-                amendment: last.amendment.map(|digest| digest.to_vec()),
-                taken: last.taken.iter().map(|id| id.0.to_vec()).collect(),
-            };
-            let written = last.write(own);
-            assert_eq!(written, seal(&wire));
-            assert_eq!(LastCommit::read(&written, own, Revision(5)).unwrap(), last);
-        }
-    }
 }

@@ -1,10 +1,12 @@
-//! The numbers that stand for statuses, kinds and reasons. Never renumbered.
+//! The codes of statuses, kinds and reasons. They are part of the format: no code changes its meaning.
 
 use dauer_store::{DropReason, Kind, Status, TroubleKind};
 
 use super::{Read, Unreadable};
 
-pub(crate) fn kind_code(kind: Kind) -> u32 {
+/// The code of a kind of work.
+#[must_use]
+pub fn kind_code(kind: Kind) -> u32 {
     match kind {
         Kind::Orchestration => 1,
         Kind::Entity => 2,
@@ -12,7 +14,8 @@ pub(crate) fn kind_code(kind: Kind) -> u32 {
     }
 }
 
-pub(crate) fn kind_of(code: u32) -> Read<Kind> {
+/// The kind of work with that code.
+pub fn kind_of(code: u32) -> Read<Kind> {
     Ok(match code {
         1 => Kind::Orchestration,
         2 => Kind::Entity,
@@ -21,7 +24,9 @@ pub(crate) fn kind_of(code: u32) -> Read<Kind> {
     })
 }
 
-pub(crate) fn status_code(status: Status) -> u32 {
+/// The code of a status.
+#[must_use]
+pub fn status_code(status: Status) -> u32 {
     match status {
         Status::Pending => 1,
         Status::Running => 2,
@@ -33,7 +38,8 @@ pub(crate) fn status_code(status: Status) -> u32 {
     }
 }
 
-pub(crate) fn status_of(code: u32) -> Read<Status> {
+/// The status with that code.
+pub fn status_of(code: u32) -> Read<Status> {
     Ok(match code {
         1 => Status::Pending,
         2 => Status::Running,
@@ -46,8 +52,9 @@ pub(crate) fn status_of(code: u32) -> Read<Status> {
     })
 }
 
-/// 0 is a reason that this crate has no number for yet; the test below sees to it that there is none.
-pub(crate) fn reason_code(reason: DropReason) -> u32 {
+/// The code of a drop reason. 0 would be a reason without a code; a test below excludes it.
+#[must_use]
+pub fn reason_code(reason: DropReason) -> u32 {
     match reason {
         DropReason::Absent => 1,
         DropReason::Ended => 2,
@@ -64,7 +71,8 @@ pub(crate) fn reason_code(reason: DropReason) -> u32 {
     }
 }
 
-pub(crate) fn reason_of(code: u32) -> Read<DropReason> {
+/// The drop reason with that code.
+pub fn reason_of(code: u32) -> Read<DropReason> {
     let known = DropReason::ALL.into_iter().find(|reason| code != 0 && reason_code(*reason) == code);
     known.ok_or_else(|| Unreadable::of("a reason for a drop"))
 }
@@ -80,7 +88,7 @@ const TROUBLES: [TroubleKind; 8] = [
     TroubleKind::HostDied,
 ];
 
-/// Its place in the list above, from 1.
+/// Its position in the list above, from 1.
 pub(super) fn trouble_code(kind: TroubleKind) -> u32 {
     (1..).zip(TROUBLES).find(|(_, known)| *known == kind).map_or(0, |(code, _)| code)
 }
@@ -95,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_a_number_of_its_own() {
+    fn reason_codes_round_trip() {
         for reason in DropReason::ALL {
             assert_eq!(reason_of(reason_code(reason)).unwrap(), reason);
         }
@@ -103,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_trouble_has_a_number_of_its_own() {
+    fn trouble_codes_round_trip() {
         for kind in TROUBLES {
             assert_eq!(trouble_of(trouble_code(kind)).unwrap(), kind);
         }

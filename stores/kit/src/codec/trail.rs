@@ -1,7 +1,7 @@
-//! What an auditor needs of a batch of history: the messages consumed and produced.
+//! The trail of a history batch: the ids of the messages that it consumed and produced, for the auditor.
 //!
-//! Written with every turn, so it is packed: ids one after the other, each fate a number. Files of format 1 have the
-//! older, wordier form, which is still read.
+//! Every turn writes one, so the form is packed: ids one after the other, each fate as a number. Format 1 is an older, wordier
+//! form, which is only read.
 
 use dauer_store::{Fate, MessageId};
 
@@ -25,7 +25,7 @@ struct WireConsumed {
     dropped: u32,
 }
 
-/// The form of files of format 1.
+/// Format 1.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireTrail {
     #[prost(message, repeated, tag = "1")]
@@ -38,7 +38,7 @@ struct WireTrail {
 struct PackedTrail {
     #[prost(bytes = "vec", tag = "1")]
     consumed: Vec<u8>,
-    /// For each consumed message twice the index of its event, or twice its reason and one.
+    /// For each consumed message twice the index of its event, or twice the code of its drop reason plus one.
     #[prost(uint64, repeated, tag = "2")]
     fates: Vec<u64>,
     #[prost(bytes = "vec", tag = "3")]
@@ -47,7 +47,9 @@ struct PackedTrail {
 
 type Consumed = Vec<(MessageId, Fate)>;
 
-pub(crate) fn write_trail(consumed: &[(MessageId, Fate)], produced: &[MessageId]) -> Vec<u8> {
+/// Writes a trail.
+#[must_use]
+pub fn write_trail(consumed: &[(MessageId, Fate)], produced: &[MessageId]) -> Vec<u8> {
     let mut blob = Blob::new(PACKED);
     blob.pieces(1, ID * consumed.len(), consumed.iter().map(|(id, _)| id.0.as_slice()));
     blob.numbers(2, consumed.iter().map(|(_, fate)| fate_code(*fate)));
@@ -62,7 +64,8 @@ fn fate_code(fate: Fate) -> u64 {
     }
 }
 
-pub(crate) fn read_trail(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
+/// Reads a trail: the consumed messages and the produced ones.
+pub fn read_trail(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
     match bytes.split_first() {
         Some((&PACKED, content)) => read_packed(content),
         _ => read_wordy(bytes),
@@ -98,33 +101,4 @@ fn read_wordy(bytes: &[u8]) -> Read<(Consumed, Vec<MessageId>)> {
         Ok::<_, Unreadable>((message_id(&consumed.id)?, fate))
     });
     Ok((consumed.collect::<Read<_>>()?, message_ids(&wire.produced)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dauer_store::DropReason;
-
-    #[test]
-    fn the_bytes_are_those_of_the_message_they_are_read_from() {
-        let some: Consumed = (0..200)
-            .map(|number| {
-                let fate =
-                    if number % 3 == 0 { Fate::Dropped(DropReason::Ended) } else { Fate::Event(number) };
-                (MessageId([number as u8; 16]), fate)
-            })
-            .collect();
-        let ids = [MessageId([0; 16]), MessageId([1; 16])];
-        for (consumed, produced) in [(&some[..0], &ids[..0]), (&some[..1], &ids[..0]), (&some[..], &ids[..])]
-        {
-            let wire = PackedTrail {
-                consumed: consumed.iter().flat_map(|(id, _)| id.0).collect(),
-                fates: consumed.iter().map(|(_, fate)| fate_code(*fate)).collect(),
-                produced: produced.iter().flat_map(|id| id.0).collect(),
-            };
-            let written = write_trail(consumed, produced);
-            assert_eq!((written[0], &written[1..]), (PACKED, &prost::Message::encode_to_vec(&wire)[..]));
-            assert_eq!(read_trail(&written).unwrap(), (consumed.to_vec(), produced.to_vec()));
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! The record of an instance.
+//! The record of an instance: whole, or as base and details beside columns.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use super::blob::Blob;
 use super::code::{kind_code, kind_of, status_code, status_of, trouble_code, trouble_of};
 use super::{Read, Unreadable, execution, instance_id, message_id, seal, unseal};
 
+/// A queue as a field of a message.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WireQueue {
+pub struct WireQueue {
     #[prost(uint32, tag = "1")]
     kind: u32,
     #[prost(string, tag = "2")]
@@ -117,16 +118,18 @@ pub(super) struct WireRecord {
     accepted: i64,
 }
 
-pub(crate) fn write_record(record: &Record) -> Vec<u8> {
+/// Writes a whole record.
+#[must_use]
+pub fn write_record(record: &Record) -> Vec<u8> {
     seal(&to_wire(record))
 }
 
-#[cfg(feature = "faults")]
-pub(crate) fn read_record(bytes: &[u8]) -> Read<Record> {
+/// Reads a whole record.
+pub fn read_record(bytes: &[u8]) -> Read<Record> {
     from_wire(unseal(bytes)?)
 }
 
-/// What of a record stays for a whole run.
+/// The fields of a record that are constant during a run.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireBase {
     #[prost(bytes = "vec", tag = "1")]
@@ -141,7 +144,7 @@ struct WireBase {
     accepted: i64,
 }
 
-/// What of a record changes seldom and may be large.
+/// The fields of a record that change seldom and may be large.
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireDetails {
     #[prost(string, optional, tag = "1")]
@@ -160,13 +163,16 @@ struct WireDetails {
     entity: Option<WireEntity>,
 }
 
-/// Whether two records have the same [`write_base`].
-pub(crate) fn same_base(a: &Record, b: &Record) -> bool {
+/// Whether two records have the same base.
+#[must_use]
+pub fn same_base(a: &Record, b: &Record) -> bool {
     let times = |record: &Record| (record.times.scheduled, record.times.accepted);
     a.start == b.start && a.parent == b.parent && a.tags == b.tags && times(a) == times(b)
 }
 
-pub(crate) fn write_base(record: &Record) -> Vec<u8> {
+/// Writes the base of a record: its start, parent, tags, scheduled and accepted time.
+#[must_use]
+pub fn write_base(record: &Record) -> Vec<u8> {
     seal(&WireBase {
         start: record.start.0.to_vec(),
         parent: record.parent.as_deref().map(parent_to_wire),
@@ -176,19 +182,13 @@ pub(crate) fn write_base(record: &Record) -> Vec<u8> {
     })
 }
 
-/// The same base with the time at which its start was accepted.
-pub(crate) fn accept_base(bytes: &[u8], accepted: Timestamp) -> Read<Vec<u8>> {
-    let wire: WireBase = unseal(bytes)?;
-    Ok(seal(&WireBase { accepted: accepted.0, ..wire }))
-}
-
-/// Only the tags of it.
-pub(crate) fn read_tags(bytes: &[u8]) -> Read<BTreeMap<String, String>> {
+/// Reads only the tags of a base.
+pub fn read_tags(bytes: &[u8]) -> Read<BTreeMap<String, String>> {
     Ok(unseal::<WireBase>(bytes)?.tags)
 }
 
-/// Reads it into a record.
-pub(crate) fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
+/// Reads a base into a record.
+pub fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     let wire: WireBase = unseal(bytes)?;
     record.start = message_id(&wire.start)?;
     record.parent = wire.parent.map(parent_from_wire).transpose()?;
@@ -198,8 +198,9 @@ pub(crate) fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     Ok(())
 }
 
-/// Whether two records have the same [`write_details`].
-pub(crate) fn same_details(a: &Record, b: &Record) -> bool {
+/// Whether two records have the same details.
+#[must_use]
+pub fn same_details(a: &Record, b: &Record) -> bool {
     owner_of(&a.hold) == owner_of(&b.hold)
         && a.trouble == b.trouble
         && a.custom_status == b.custom_status
@@ -209,8 +210,10 @@ pub(crate) fn same_details(a: &Record, b: &Record) -> bool {
         && a.entity == b.entity
 }
 
-/// Nothing when there is nothing to say.
-pub(crate) fn write_details(record: &Record) -> Option<Vec<u8>> {
+/// Writes the details of a record: its lock owner, trouble, custom status, output, failure, trace and entity. `None` if all
+/// of them are absent.
+#[must_use]
+pub fn write_details(record: &Record) -> Option<Vec<u8>> {
     let details = WireDetails {
         hold_from: owner_of(&record.hold).map(ToString::to_string),
         trouble: record.trouble.as_deref().map(trouble_to_wire),
@@ -223,8 +226,8 @@ pub(crate) fn write_details(record: &Record) -> Option<Vec<u8>> {
     (details != WireDetails::default()).then(|| seal(&details))
 }
 
-/// Reads them into a record; the hold has a code of its own, beside its owner.
-pub(crate) fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Read<()> {
+/// Reads details into a record. `hold` is the code of its hold, whose owner is among the details.
+pub fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Read<()> {
     let wire: WireDetails = bytes.map(unseal).transpose()?.unwrap_or_default();
     record.hold = hold_of(hold, wire.hold_from)?;
     record.trouble = wire.trouble.map(trouble_from_wire).transpose()?;
@@ -243,8 +246,9 @@ fn owner_of(hold: &Hold) -> Option<&InstanceId> {
     }
 }
 
-/// The number of a hold.
-pub(crate) fn hold_code(hold: &Hold) -> u32 {
+/// The code of a hold.
+#[must_use]
+pub fn hold_code(hold: &Hold) -> u32 {
     match hold {
         Hold::Open => 1,
         Hold::Control => 2,
@@ -290,7 +294,9 @@ fn parent_to_wire(parent: &Parent) -> WireParent {
     }
 }
 
-pub(super) fn queue_to_wire(queue: &QueueKey) -> WireQueue {
+/// A queue as a field of a message.
+#[must_use]
+pub fn queue_to_wire(queue: &QueueKey) -> WireQueue {
     WireQueue {
         kind: kind_code(queue.kind),
         name: queue.name.to_string(),
@@ -298,8 +304,8 @@ pub(super) fn queue_to_wire(queue: &QueueKey) -> WireQueue {
     }
 }
 
-/// As [`queue_to_wire`].
-pub(super) fn write_queue(blob: &mut Blob, queue: &QueueKey) {
+/// Writes the fields of [`queue_to_wire`].
+pub fn write_queue(blob: &mut Blob, queue: &QueueKey) {
     blob.number(1, kind_code(queue.kind).into());
     blob.bytes(2, queue.name.as_bytes());
     if let Some(version) = queue.version.as_deref() {
@@ -307,7 +313,8 @@ pub(super) fn write_queue(blob: &mut Blob, queue: &QueueKey) {
     }
 }
 
-pub(super) fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
+/// The queue of a field.
+pub fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
     let queue = queue.ok_or_else(|| Unreadable::of("a missing queue"))?;
     Ok(QueueKey {
         kind: kind_of(queue.kind)?,
