@@ -55,6 +55,9 @@ pub const START_RETRY_MAX: Duration = Duration::from_secs(2 * 60);
 /// How many ids of removed starts a hub remembers: 5 MB, and 800 removals a second for two minutes.
 pub const REMOVED_STARTS_MAX: usize = 100_000;
 
+/// Bytes of messages that a store hands out at once for an instance that is held: a turn has them in memory, many at a time.
+pub const MAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// The limits that users may change, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnLimits {

@@ -103,7 +103,7 @@ impl Dispatch {
             }
             Hint::Elsewhere => self.lookout.want(Wanted::OfOthers),
             // The next claim or renewal tells whether it is over or only late.
-            Hint::Status(..) | Hint::SessionEnded(_) | Hint::Ready(_) | Hint::Due(..) => {}
+            Hint::Status(..) | Hint::SessionEnded(_) | Hint::Ready(_) | Hint::Due(..) | Hint::Mail(_) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use dauer_core::model::{Checkpoint, Hold, TaskFence, Then, TroubleKind};
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::Stalled;
 use dauer_core::{Epoch, InstanceId};
-use dauer_store::{Cause, Committed, Fence, Item, Refused, Release};
+use dauer_store::{Cause, Committed, Fence, Item, Mail, Refused, Release};
 
 use crate::cache::Entry;
 use crate::dispatch::{Dispatch, Step};
@@ -95,6 +95,11 @@ impl Dispatch {
                 // The same again: the store answers whether it had happened (rule 3).
                 tracing::error!(instance = %pending.instance(), error = %refused, "a commit was not possible; trying again");
                 let unknown = pending.unknown || matches!(refused, Refused::Unknown(_));
+                if !self.slots.doubts(pending.instance()) {
+                    let instance = pending.instance().clone();
+                    self.abandon(Pending { unknown, ..pending });
+                    return self.finish(&instance);
+                }
                 let attempts = pending.attempts + 1;
                 let mut pending = pending;
                 if planted::is_on(Bug::BlindRetry) && unknown {
@@ -157,27 +162,35 @@ impl Dispatch {
         let Pending { checkpoint, entry, unknown, .. } = pending;
         let Checkpoint { fence, mut record, then, .. } = Arc::unwrap_or_clone(checkpoint);
         let entry = entry.filter(|_| !unknown);
-        // The store never keeps what has ended.
-        if then != Then::Keep || record.hold == Hold::Ended {
+        // The store never keeps what has ended. One that was claimed again meanwhile is no longer kept.
+        let ended = then != Then::Keep || record.hold == Hold::Ended;
+        if ended || self.slots.has_waiting_claim(&fence.instance) {
             if let Some(entry) = entry {
                 self.cache.put(fence.instance.clone(), entry);
             }
             return self.finish(&fence.instance);
         }
-        let Committed { revision, arrived, now, .. } = committed;
+        let Committed { revision, arrived, more, now, .. } = committed;
         record.revision = revision;
         record.times.updated = now;
         let fence = Fence { execution: record.execution, revision, ..fence };
         let instance = fence.instance.clone();
         let kept = Kept { record, entry: entry.filter(|_| self.cache.is_on()) };
         let bytes_max = self.session.options.claim_bytes_max;
-        let (next, orphans) = self.slots.keep(fence, kept, (arrived, now), bytes_max);
+        let (next, orphans) = self.slots.keep(fence, kept, Mail { messages: arrived, more, now }, bytes_max);
         self.answer_all(orphans);
         match next {
             Next::Begin(begin) => self.begin(*begin, false),
             // At once, while what it needs is at hand.
             Next::Due => self.begin_kept(&instance, now),
-            Next::Idle => self.turn_demand.room(),
+            Next::Mail => {
+                self.turn_demand.room();
+                self.mail_waits(&instance);
+            }
+            Next::Idle => {
+                self.turn_demand.room();
+                self.poll_for_mail();
+            }
             Next::Useless(ticket, fence) => self.release(ticket, fence, Duration::ZERO, None),
         }
     }

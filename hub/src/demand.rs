@@ -95,11 +95,6 @@ impl Demand {
         self.drained = false;
     }
 
-    /// Whether a claim is under way.
-    pub(crate) fn is_claiming(&self) -> bool {
-        self.claiming
-    }
-
     /// A claim has ended, with so many items if it was answered; where one brought something there may be more.
     pub(crate) fn end(&mut self, items: Option<usize>) {
         self.claiming = false;

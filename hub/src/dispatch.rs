@@ -26,6 +26,7 @@ use crate::cancel::{Found, Lookout};
 use crate::commit::Pending;
 use crate::demand::{Demand, Sleep};
 use crate::hold::{Begin, Ticket};
+use crate::mail::{Mailbox, Read};
 use crate::options::{
     CLAIM_MAX, CLAIMED_SHARE, EXPLAIN_BUSY, EXPLAINED_MAX, TASK_ROOM_PATIENCE, TIME_CARRIED_MAX,
 };
@@ -57,6 +58,12 @@ pub(crate) enum Step {
     TaskReleased,
     /// A claim that was worth nothing was given back.
     ClaimReleased,
+    MailNamed(Result<Vec<InstanceId>, Refused>),
+    MailRead(Vec<Read>),
+    /// Messages of an instance could not be read; they are read again.
+    MailWaits(InstanceId),
+    /// It is time to look for mail.
+    MailPoll,
     /// The store has said what became of the instances that tasks run for here.
     Looked(Vec<Found>, Duration),
     /// The next look may begin.
@@ -105,6 +112,8 @@ pub(crate) struct Dispatch {
     pub(crate) task_demand: Demand,
     /// The claims that wait in the store for what becomes ready.
     pub(crate) waits: Waits,
+    /// Which kept instances have messages that are to be read.
+    pub(crate) mail: Mailbox,
     pub(crate) stopping: bool,
     /// Whether all that is spawned shares one thread with this loop.
     pub(crate) single_threaded: bool,
@@ -170,6 +179,7 @@ impl Dispatch {
             turn_demand: Demand::new(),
             task_demand: Demand::new(),
             waits: Waits::default(),
+            mail: Mailbox::default(),
             stopping: false,
             single_threaded: session.env.is_single_threaded(),
             running_since: None,
@@ -192,6 +202,8 @@ impl Dispatch {
         self.send_commits();
         self.send_answers();
         self.look_if_wanted();
+        self.look_for_mail();
+        self.read_mail();
         let free = self.room_beside_waits();
         if self.turn_demand.begin(if self.stopping { 0 } else { free }) {
             self.patience = Patience::Fresh;
@@ -235,6 +247,8 @@ impl Dispatch {
             Step::Woken(side, until) => {
                 let counts = self.demand(side).wake(until);
                 self.polls |= counts && side == Side::Turns;
+                // A message for a kept instance may have become visible by time alone.
+                self.mail.look |= counts && side == Side::Turns;
             }
             Step::Idle(side, due) => self.idle(side, due),
             Step::ClaimedTurns(result) => self.claimed_turns(result),
@@ -272,6 +286,10 @@ impl Dispatch {
                     self.turn_demand.room();
                 }
             }
+            Step::MailNamed(named) => self.mail_named(named),
+            Step::MailRead(read) => self.mail_read(read),
+            Step::MailWaits(instance) => self.mail_waits(&instance),
+            Step::MailPoll => self.mail_is_polled(),
             Step::Looked(found, took) => self.looked(found, took),
             Step::Rested => self.lookout.rested(),
             Step::Stopped => {
@@ -289,9 +307,12 @@ impl Dispatch {
             Hint::Ready(Kind::Activity) => self.task_demand.hint(),
             Hint::Due(Kind::Orchestration | Kind::Entity, after) => self.due_after(Side::Turns, *after),
             Hint::Due(Kind::Activity, after) => self.due_after(Side::Tasks, *after),
-            Hint::Status(..) | Hint::Ended(..) | Hint::SessionEnded(_) | Hint::Elsewhere => {
+            Hint::Mail(instance) => self.mail_waits(instance),
+            Hint::Elsewhere => {
+                self.mail.look = true;
                 self.hinted_of_end(hint);
             }
+            Hint::Status(..) | Hint::Ended(..) | Hint::SessionEnded(_) => self.hinted_of_end(hint),
         }
     }
 
@@ -355,11 +376,10 @@ impl Dispatch {
             }
             Err(refused) => self.not_claimed(Side::Turns, &refused),
         }
-        self.slots.forget_settled();
     }
 
     pub(crate) fn claimed_turn(&mut self, claimed: ClaimedTurn) {
-        match self.slots.admit(claimed, self.session.options.claim_bytes_max) {
+        match self.slots.admit(claimed) {
             Admitted::Begin(begin, orphans) => {
                 self.answer_all(orphans);
                 if begin.claimed.record.attempts >= self.session.options.suspect_attempts {

@@ -1,9 +1,8 @@
 //! One instance in this host's hands: what is under way with it, and what a claim of it is worth meanwhile.
 
-use dauer_core::Timestamp;
 use dauer_core::model::{Completion, Record};
 use dauer_core::planted::{self, Bug};
-use dauer_store::{ClaimedTurn, Fence, Message};
+use dauer_store::{ClaimedTurn, Fence, Mail};
 
 use crate::cache::Entry;
 use crate::inspect::{HeldPhase, HeldTurn};
@@ -17,6 +16,8 @@ pub(crate) enum Phase {
     Turning,
     /// The store is asked to commit a turn.
     Committing { keeps: bool },
+    /// The store could not say what became of a commit; it is asked again.
+    InDoubt { keeps: bool },
     /// Kept by the last commit: tasks of it run here.
     Idle(Box<Kept>),
     /// The store is asked to take it back.
@@ -37,12 +38,13 @@ pub(crate) struct Held {
     pub(crate) phase: Phase,
     /// Results for the next turn.
     pub(crate) waiting: Vec<Completion>,
-    /// A claim that is ahead of the answer to the commit under way: that commit has happened.
+    /// A claim of a later epoch that is ahead of the answer to the commit under way. It begins once that answer is here: what
+    /// the commit left is in the cache then.
     pub(crate) claim: Option<Box<ClaimedTurn>>,
     /// Whether the turn under way came with a claim.
     pub(crate) claimed: bool,
-    /// Whether a commit has kept it since it was claimed: the store may hand it out once more.
-    pub(crate) kept: bool,
+    /// A hint of mail came while a commit was under way, whose answer may be from before.
+    pub(crate) mail: bool,
 }
 
 /// A turn to begin.
@@ -66,10 +68,8 @@ pub(crate) struct Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Worth {
     Nothing,
-    /// It goes on where the commit under way will have left the instance.
+    /// The commit under way has released the instance, or is fenced: its answer comes first.
     Later,
-    /// It begins the next turn.
-    Turn,
     /// The instance came back from other hands: whatever was under way here is over.
     All,
 }
@@ -81,14 +81,14 @@ impl Held {
         counts.active += 1;
         counts.claimed += 1;
         let (phase, waiting) = (Phase::Turning, Vec::new());
-        Self { ticket, fence, phase, waiting, claim: None, claimed: true, kept: false }
+        Self { ticket, fence, phase, waiting, claim: None, claimed: true, mail: false }
     }
 
     /// What an operator sees of it.
     pub(crate) fn inspected(&self) -> HeldTurn {
         let phase = match self.phase {
             Phase::Turning => HeldPhase::Turning,
-            Phase::Committing { .. } => HeldPhase::Committing,
+            Phase::Committing { .. } | Phase::InDoubt { .. } => HeldPhase::Committing,
             Phase::Idle(_) => HeldPhase::Kept,
             Phase::Releasing => HeldPhase::Releasing,
         };
@@ -101,22 +101,16 @@ impl Held {
         counts.held -= 1;
     }
 
-    /// What a claim with that fence is worth.
-    ///
-    /// Two different commits must never carry the same fence: the store would take the second for the first, sent
-    /// again. So a claim of what a turn here has begun with is worth nothing. Its messages stay in the inbox: they come
-    /// with the answer to the commit, or the instance is given back and claimed anew.
+    /// What a claim with that fence is worth. The store never hands out what this session holds, so that a claim of this
+    /// epoch or an earlier one is an old answer. Two different commits must never carry the same fence: the store would
+    /// take the second for the first, sent again.
     pub(crate) fn judge(&self, claim: &Fence) -> Worth {
-        let ours = &self.fence;
+        let known = self.claim.as_ref().map_or(self.fence.epoch, |waiting| waiting.fence.epoch);
         match &self.phase {
-            _ if claim.epoch > ours.epoch && !planted::is_on(Bug::TakeoverIgnored) => Worth::All,
-            _ if claim.epoch < ours.epoch => Worth::Nothing,
-            Phase::Releasing => Worth::Nothing,
-            Phase::Idle(_) if claim.revision == ours.revision => Worth::Turn,
-            _ if claim.revision <= ours.revision => Worth::Nothing,
+            _ if claim.epoch <= known || planted::is_on(Bug::TakeoverIgnored) => Worth::Nothing,
             Phase::Committing { .. } => Worth::Later,
-            // Nobody else commits under this epoch. If it happened all the same, the store knows better.
-            Phase::Turning | Phase::Idle(_) => Worth::All,
+            // The claim shows what became of a commit in doubt.
+            Phase::Turning | Phase::Idle(_) | Phase::InDoubt { .. } | Phase::Releasing => Worth::All,
         }
     }
 
@@ -138,12 +132,11 @@ impl Held {
     }
 
     /// The next turn of a kept instance begins, if nothing else is under way.
-    fn rouse(&mut self, claimed: bool, counts: &mut Counts) -> Option<Kept> {
+    fn rouse(&mut self, counts: &mut Counts) -> Option<Kept> {
         match std::mem::replace(&mut self.phase, Phase::Turning) {
             Phase::Idle(kept) => {
-                self.claimed = claimed;
+                self.claimed = false;
                 counts.active += 1;
-                counts.claimed += usize::from(claimed);
                 Some(*kept)
             }
             busy => {
@@ -153,22 +146,13 @@ impl Held {
         }
     }
 
-    /// A claim begins the next turn of a kept instance.
-    pub(crate) fn wake(&mut self, claimed: ClaimedTurn, bytes_max: usize, counts: &mut Counts) -> Begin {
-        let entry = self.rouse(true, counts).and_then(|kept| kept.entry);
-        Begin { ticket: self.ticket, claimed, completions: self.take_waiting(bytes_max), entry }
-    }
-
     /// What is at hand begins the next turn of a kept instance.
-    pub(crate) fn go_on(
-        &mut self,
-        (messages, now): (Vec<Message>, Timestamp),
-        bytes_max: usize,
-        counts: &mut Counts,
-    ) -> Option<Begin> {
-        let Kept { record, entry } = self.rouse(false, counts)?;
-        let fence = self.fence.clone();
-        let claimed = ClaimedTurn { fence, record, messages, more: false, history: None, now };
+    pub(crate) fn go_on(&mut self, mail: Mail, bytes_max: usize, counts: &mut Counts) -> Option<Begin> {
+        let Kept { record, entry } = self.rouse(counts)?;
+        let (fence, Mail { messages, more, now }) = (self.fence.clone(), mail);
+        // The answer to its commit has all that waits by then.
+        self.mail = false;
+        let claimed = ClaimedTurn { fence, record, messages, more, history: None, now };
         Some(Begin { ticket: self.ticket, claimed, completions: self.take_waiting(bytes_max), entry })
     }
 

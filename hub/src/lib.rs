@@ -30,6 +30,7 @@ mod history;
 mod hold;
 mod host;
 mod inspect;
+mod mail;
 mod operate;
 mod options;
 mod remote;

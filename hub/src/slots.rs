@@ -4,17 +4,17 @@
 //! claimed ──▶ Turning ──▶ Committing ──▶ released by the commit
 //!                ▲             │
 //!                │             ▼ kept by the commit
-//!                └─────────── Idle      a result, or a message that a claim brings, begins the next turn
+//!                └─────────── Idle      a result, or a message that is read, begins the next turn
 //! ```
 //!
-//! The store takes a kept instance for idle while a result is being worked on here, and may hand it out to this host
-//! once more, with the same epoch, because a message came. What such a claim is worth is decided here and nowhere else.
+//! No claim hands out an instance that this session holds. One that brings an instance held here is an old answer, or shows
+//! that the hold is over. What such a claim is worth is decided here and nowhere else.
 
 use dauer_core::cancel::{CancelReason, Cancellation};
 use dauer_core::model::{Completion, TaskFence};
 use dauer_core::planted::{self, Bug};
 use dauer_core::{Epoch, ExecutionId, InstanceId, MessageId, Timestamp};
-use dauer_store::{ById, ClaimedTurn, Fence, Message};
+use dauer_store::{ById, ClaimedTurn, Fence, Mail};
 
 use crate::cache::Entry;
 use crate::hold::{Begin, Counts, Held, Kept, Phase, Ticket, Worth};
@@ -54,8 +54,6 @@ pub(crate) struct Slots {
     slots: ById<Slot>,
     counts: Counts,
     tickets: Ticket,
-    /// Instances that were let go while a claim was under way, with the epoch that is over.
-    settled: ById<Epoch>,
 }
 
 /// What a claim is worth.
@@ -64,7 +62,7 @@ pub(crate) enum Admitted {
     Begin(Box<Begin>, Vec<Completion>),
     /// It waits for the answer to the commit under way.
     Waits,
-    /// Nothing. Its messages come with the answer to a commit, or with the next claim.
+    /// Nothing: the instance is held here under that epoch.
     Known,
     /// Nothing, and no hold here is of its epoch: it is given back. Otherwise the store would take the instance for held as
     /// long as the session lives.
@@ -77,6 +75,8 @@ pub(crate) enum Next {
     Begin(Box<Begin>),
     /// Results wait for it: its next turn begins with them.
     Due,
+    /// Messages wait for it, which are to be read.
+    Mail,
     /// Tasks of it run here.
     Idle,
     /// Nothing here needs it: it is to be given back.
@@ -107,11 +107,8 @@ impl Slots {
     }
 
     /// Decides what a claim is worth, and makes room for the turn that it begins.
-    pub(crate) fn admit(&mut self, claimed: ClaimedTurn, bytes_max: usize) -> Admitted {
+    pub(crate) fn admit(&mut self, claimed: ClaimedTurn) -> Admitted {
         let instance = &claimed.fence.instance;
-        if self.settled.get(instance).is_some_and(|settled| *settled >= claimed.fence.epoch) {
-            return self.dropped(claimed.fence);
-        }
         let slot = self.slots.or_default(instance);
         let mut orphans = Vec::new();
         if let Some(held) = &mut slot.held {
@@ -120,10 +117,6 @@ impl Slots {
                 Worth::Later => {
                     held.claim = Some(Box::new(claimed));
                     return Admitted::Waits;
-                }
-                Worth::Turn => {
-                    let begin = held.wake(claimed, bytes_max, &mut self.counts);
-                    return Admitted::Begin(Box::new(begin), orphans);
                 }
                 Worth::All => {
                     orphans = std::mem::take(&mut held.waiting);
@@ -145,16 +138,50 @@ impl Slots {
             let waiting = held.claim.as_ref().map(|waiting| waiting.fence.epoch);
             held.fence.epoch == claim.epoch || waiting == Some(claim.epoch)
         });
-        if is_held || planted::is_on(Bug::PurgeResetsEpoch) {
-            Admitted::Known
-        } else {
-            Admitted::Stale(claim)
-        }
+        let loses = planted::is_on(Bug::PurgeResetsEpoch) || planted::is_on(Bug::TakeoverIgnored);
+        if is_held || loses { Admitted::Known } else { Admitted::Stale(claim) }
     }
 
-    /// No claim is under way that was sent before this.
-    pub(crate) fn forget_settled(&mut self) {
-        self.settled.clear();
+    /// The store could not say what became of the commit of an instance. Returns false when a claim waits, which shows it.
+    pub(crate) fn doubts(&mut self, instance: &InstanceId) -> bool {
+        let Some(held) = self.slots.get_mut(instance).and_then(|slot| slot.held.as_mut()) else {
+            return false;
+        };
+        if let Phase::Committing { keeps } = held.phase {
+            held.enter(Phase::InDoubt { keeps }, &mut self.counts);
+        }
+        held.claim.is_none()
+    }
+
+    /// Whether a claim waits for the answer to the commit under way.
+    pub(crate) fn has_waiting_claim(&self, instance: &InstanceId) -> bool {
+        let held = self.slots.get(instance).and_then(|slot| slot.held.as_ref());
+        held.is_some_and(|held| held.claim.is_some())
+    }
+
+    /// Messages wait for an instance. Returns true when they are to be read now: it is kept and idle. A turn that runs needs
+    /// none, as the answer to its commit has all that waits.
+    pub(crate) fn mail_for(&mut self, instance: &InstanceId) -> bool {
+        let Some(held) = self.slots.get_mut(instance).and_then(|slot| slot.held.as_mut()) else {
+            return false;
+        };
+        held.mail |= matches!(held.phase, Phase::Committing { keeps: true } | Phase::InDoubt { keeps: true });
+        matches!(held.phase, Phase::Idle(_))
+    }
+
+    /// The fence of an instance that is kept and idle.
+    pub(crate) fn idle(&self, instance: &InstanceId) -> Option<(Ticket, Fence)> {
+        let held = self.slots.get(instance)?.held.as_ref()?;
+        matches!(held.phase, Phase::Idle(_)).then(|| (held.ticket, held.fence.clone()))
+    }
+
+    /// Begins the turn that messages are for, if the instance is kept and idle at that fence.
+    pub(crate) fn begin_mail(&mut self, fence: &Fence, mail: Mail, bytes_max: usize) -> Option<Begin> {
+        let held = self.slots.get_mut(&fence.instance).and_then(|slot| slot.held.as_mut())?;
+        if held.fence != *fence || mail.messages.is_empty() {
+            return None;
+        }
+        held.go_on(mail, bytes_max, &mut self.counts)
     }
 
     /// Whether something here is worth keeping an instance of that run for: results that wait, or tasks that run.
@@ -184,27 +211,25 @@ impl Slots {
         (std::mem::take(&mut held.waiting), entry)
     }
 
-    /// This host is done with an instance. The results that waited for its next turn are returned.
-    pub(crate) fn finish(&mut self, instance: &InstanceId, claiming: bool) -> Vec<Completion> {
-        let Some(slot) = self.slots.get_mut(instance) else { return Vec::new() };
-        let Some(held) = slot.held.take() else { return Vec::new() };
+    /// This host is done with a hold of an instance. The results that waited for its next turn are returned, and the claim that
+    /// waited for the hold to end.
+    pub(crate) fn finish(&mut self, instance: &InstanceId) -> (Vec<Completion>, Option<Box<ClaimedTurn>>) {
+        let Some(slot) = self.slots.get_mut(instance) else { return Default::default() };
+        let Some(held) = slot.held.take() else { return Default::default() };
         held.end(&mut self.counts);
-        if held.kept && claiming {
-            self.settled.insert(instance.clone(), held.fence.epoch);
-        }
         if slot.running.is_empty() {
             self.slots.remove(instance);
         }
-        held.waiting
+        (held.waiting, held.claim)
     }
 
-    /// A commit has kept an instance, which stands at that fence now; `arrived` came with the answer. Results of a run
-    /// that is over are returned beside what comes next.
+    /// A commit has kept an instance, which stands at that fence now; `mail` came with the answer. Results of a run that is
+    /// over are returned beside what comes next.
     pub(crate) fn keep(
         &mut self,
         fence: Fence,
         kept: Kept,
-        (arrived, now): (Vec<Message>, Timestamp),
+        mail: Mail,
         bytes_max: usize,
     ) -> (Next, Vec<Completion>) {
         let slot = self.slots.get_mut(&fence.instance);
@@ -215,18 +240,16 @@ impl Slots {
         };
         let other_run = held.fence.execution != fence.execution;
         let orphans = if other_run { std::mem::take(&mut held.waiting) } else { Vec::new() };
-        held.kept = true;
         held.fence = fence;
         held.enter(Phase::Idle(Box::new(kept)), &mut self.counts);
-        let claim = held.claim.take().filter(|claim| claim.fence.revision == held.fence.revision);
-        let begin = match claim {
-            Some(claim) => Some(held.wake(*claim, bytes_max, &mut self.counts)),
-            None if arrived.is_empty() => None,
-            None => held.go_on((arrived, now), bytes_max, &mut self.counts),
+        let begin = match mail.messages.is_empty() {
+            true => None,
+            false => held.go_on(mail, bytes_max, &mut self.counts),
         };
         let next = match begin {
             Some(begin) => Next::Begin(Box::new(begin)),
             None if !held.waiting.is_empty() => Next::Due,
+            None if runs && std::mem::take(&mut held.mail) => Next::Mail,
             None if runs => Next::Idle,
             None => Next::Useless(held.ticket, held.fence.clone()),
         };
@@ -244,7 +267,7 @@ impl Slots {
         if held.waiting.is_empty() {
             return None;
         }
-        held.go_on((Vec::new(), now), bytes_max, &mut self.counts)
+        held.go_on(Mail { messages: Vec::new(), more: false, now }, bytes_max, &mut self.counts)
     }
 
     /// The results that wait for an instance that is kept and idle: they cannot begin a turn now.
@@ -326,8 +349,10 @@ impl Slots {
         }
         match held.phase {
             Phase::Idle(_) => Some((&mut held.waiting, true)),
-            Phase::Turning | Phase::Committing { keeps: true } => Some((&mut held.waiting, false)),
-            Phase::Committing { keeps: false } | Phase::Releasing => None,
+            Phase::Turning | Phase::Committing { keeps: true } | Phase::InDoubt { keeps: true } => {
+                Some((&mut held.waiting, false))
+            }
+            Phase::Committing { keeps: false } | Phase::InDoubt { keeps: false } | Phase::Releasing => None,
         }
     }
 }

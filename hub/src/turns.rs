@@ -214,8 +214,9 @@ impl Dispatch {
 
     /// This host is done with an instance.
     pub(crate) fn finish(&mut self, instance: &InstanceId) {
-        let results = self.slots.finish(instance, self.turn_demand.is_claiming());
+        let (results, claim) = self.slots.finish(instance);
         self.answer_all(results);
         self.turn_demand.room();
+        claim.into_iter().for_each(|claim| self.claimed_turn(*claim));
     }
 }

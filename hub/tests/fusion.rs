@@ -10,14 +10,15 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use dauer_core::model::{Batch, Checkpoint, History, Status, Then, TroubleKind};
+use dauer_core::send;
 use dauer_core::turn::Stalled;
-use dauer_core::{InstanceId, SessionId};
+use dauer_core::{InstanceId, SessionId, Timestamp};
 use dauer_hub::HostOptions;
 use dauer_memory::{Call, Fault};
 use dauer_proto::{EventType, HistoryEvent};
-use dauer_store::{ClaimedTurn, DropReason, Host, HostId, Manage, Tags, Want, Work};
+use dauer_store::{ClaimedTurn, DropReason, Host, HostId, Manage, Message, Tags, Want, Work};
 
-use crate::support::{Chain, World};
+use crate::support::{Chain, Plan, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -146,22 +147,80 @@ async fn no_more_is_begun_than_can_be_finished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_meets_a_fused_turn_changes_nothing() {
+async fn message_that_meets_a_fused_turn_comes_with_its_commit() {
     let world = World::new();
     world.host(Chain::new().fusing().slow_turns(SECOND), HostOptions::default());
     let id = world.start("chain", 2).await;
     // The first turn takes until 1,000 ms; the result of its activity begins the second, which takes until 2,000 ms.
     pass(1_500).await;
     world.client.raise(&id, "event", None).await.unwrap();
-    let claims = world.plan.count(Call::ClaimTurns);
-    pass(100).await;
-    assert!(world.plan.count(Call::ClaimTurns) > claims, "nothing was claimed: the test shows nothing");
     let record = world.ended(&id).await;
     assert_eq!(record.output.unwrap().as_str(), "2");
     assert_eq!(raised(&world, &id).await, 1);
     // The start, the first result, the event that came with the answer to that, the second result.
     assert_eq!((record.revision.0, world.plan.count(Call::CommitTurns)), (4, 4));
     assert_eq!((world.plan.count(Call::CompleteActivities), world.plan.count(Call::Release)), (0, 0));
+    assert_eq!(world.plan.count(Call::Mail), 0, "nothing was read for a turn that runs");
+}
+
+/// An instance that is kept for a task of ten minutes.
+async fn kept(world: &World) -> InstanceId {
+    let (chain, began) = working(600_000);
+    world.host(chain, HostOptions::default());
+    let id = world.start("chain", 1).await;
+    until_begun(&began, 1).await;
+    world.until(&id, |record| record.status == Status::Running).await;
+    id
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_begins_the_turn_of_a_kept_instance() {
+    let world = World::new();
+    let id = kept(&world).await;
+    let (before, claimed) = (world.elapsed(), world.instance(&id).await.epoch);
+    world.client.raise(&id, "event", None).await.unwrap();
+    until(async || world.instance(&id).await.record.revision.0 == 2).await;
+    assert!(world.elapsed() - before < Duration::from_millis(50), "the hint names the instance");
+    let instance = world.instance(&id).await;
+    assert_eq!((instance.epoch, raised(&world, &id).await), (claimed, 1), "it has not changed hands");
+    assert!(instance.holder.is_some(), "its task still runs");
+    assert_eq!(world.plan.count(Call::Mail), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_is_found_by_a_poll_when_its_hint_is_lost() {
+    let world = World::with(Plan { no_hints: true, ..Plan::default() });
+    let id = kept(&world).await;
+    world.client.raise(&id, "event", None).await.unwrap();
+    world.until(&id, |record| record.revision.0 == 2).await;
+    assert_eq!(raised(&world, &id).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_could_not_be_read_is_read_again() {
+    let world = World::new();
+    world.plan.then(Call::Mail, [Fault::FailBefore, Fault::ExecuteAndFail]);
+    let id = kept(&world).await;
+    world.client.raise(&id, "event", None).await.unwrap();
+    world.until(&id, |record| record.revision.0 == 2).await;
+    assert_eq!(raised(&world, &id).await, 1);
+    assert!(world.plan.count(Call::Mail) >= 3, "two reads failed");
+}
+
+/// It wakes by time alone while its task runs.
+#[tokio::test(start_paused = true)]
+async fn message_that_becomes_visible_later_is_read_in_time() {
+    let world = World::new();
+    let id = kept(&world).await;
+    let caller = send::Caller { request: 1, repeatable: true, now: Timestamp(0) };
+    let now = world.client.inspect(&id).await.unwrap().unwrap().now;
+    let suspend = send::suspend(id.clone(), None, caller).unwrap();
+    let later = Message { visible_at: now.after(SECOND * 60), ..suspend };
+    world.client.hub().send(vec![later]).await.remove(0).unwrap();
+    let before = world.elapsed();
+    world.until(&id, |record| record.status == Status::Suspended).await;
+    let took = world.elapsed() - before;
+    assert!((SECOND * 60..SECOND * 62).contains(&took), "it took {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,8 +27,8 @@ pub use manage::{
 pub use refused::{Cause, Limit, Refused};
 pub use store::Store;
 pub use work::{
-    Changes, ClaimedTurn, Committed, DUE_OVERLAP, Delivered, Hint, Item, Lost, Release, Slice, TaskLease,
-    Want, Work,
+    Changes, ClaimedTurn, Committed, DUE_OVERLAP, Delivered, Hint, Item, Lost, Mail, Release, Slice,
+    TaskLease, Want, Work,
 };
 
 pub use dauer_core::model::*;

@@ -187,6 +187,8 @@ pub struct StoreLimits {
     pub delay: Duration,
     /// Ids of removed starts that a hub remembers. Beyond it the oldest are forgotten and counted.
     pub removed_starts: u64,
+    /// Bytes of messages that a commit or [`Work::mail`] hands out at once; the first message whatever its size.
+    pub mail_bytes: usize,
 }
 
 /// What a store has done for this handle since it was opened. Zero where a store does not count.

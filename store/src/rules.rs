@@ -104,13 +104,14 @@
 //! # 9. Attempts
 //!
 //! The attempts of a turn or task grow by one when it is taken from a session that expired or was ended by proof, and
-//! when it is released as failed; not by a detach or a plain release. They are durable before the item is handed out,
+//! when it is released as failed; not by a detach or a plain release, nor when the session had committed the instance under
+//! its epoch. They are durable before the item is handed out,
 //! and zero after a commit. A release may delay the next claim; its trouble is shown in the record until the next
 //! commit.
 //!
 //! *Checked by* `r09a_a_takeover_counts_as_an_attempt`, `r09b_a_failed_release_counts_as_an_attempt`,
 //! `r09c_a_plain_release_counts_nothing`, `r09d_a_commit_clears_the_attempts`, `r09e_a_release_may_delay`,
-//! `r09f_trouble_is_shown`.
+//! `r09f_trouble_is_shown`, `r09g_a_death_counts_nothing_of_a_kept_instance`.
 //!
 //! # 10. Applied once
 //!
@@ -142,14 +143,13 @@
 //! means that nothing was ready, not that something else was held or locked. The cost of a claim does not depend on
 //! histories, on what sleeps, or on other queues. A host may sleep for as long as `next_due` says: it is never longer
 //! than until the first thing in those queues becomes ready by time alone. A claim that waits ([`crate::Work::await_turns`])
-//! keeps to the same: what it wins is this session's and nobody else's, and it leaves alone what its session keeps, which
-//! [`crate::Work::claim_turns`] hands out. It may wait for ever, and what it did not win is claimed as if it were not there.
+//! keeps to the same. It may wait for ever, and what it did not win is claimed as if it were not there.
 //! An ended instance for which a start waits has the queue and the tags of that start, for every claim.
 //!
 //! *Checked by* `r12a_a_claim_filters_by_queue`, `r12b_a_claim_filters_by_tags`, `r12c_the_oldest_is_claimed_first`,
 //! `r12d_queues_are_served_in_turn`, `r12e_a_claim_takes_no_more_than_it_wants`, `r12f_what_is_held_hides_nothing`,
 //! `r12g_the_next_due_time_is_never_too_late`, `r12h_what_becomes_ready_goes_to_one_claim`,
-//! `r12i_a_claim_that_waits_leaves_what_is_kept`, `r12j_a_dropped_claim_comes_back_by_its_start`,
+//! `r12j_a_dropped_claim_comes_back_by_its_start`,
 //! `r12k_an_ended_instance_has_the_tags_of_its_start`.
 //!
 //! # 13. Reads
@@ -229,12 +229,15 @@
 //! A commit with `take` leases the first so many of its new tasks to its session in the same write, each under epoch 1:
 //! nobody had them before, and a session that never learns what became of the commit can give them back by that. Their
 //! results may go into a later checkpoint of the session, which ends the tasks without any message. A commit with `Keep`
-//! leaves the instance with the session under the same epoch and answers with what has arrived: with arrivals the
-//! session goes on at once; without, its next claim returns the instance when something has come, and nobody else's
-//! does.
+//! leaves the instance with the session under the same epoch and answers with what has arrived. No claim returns it,
+//! nor anything else that its session holds. When a message for it becomes visible, [`crate::Work::waiting_mail`] names it, and its
+//! session reads the messages with [`crate::Work::mail`]. That compares run, revision, epoch and holder, and
+//! changes nothing: the messages wait until a commit consumes them. Arrivals and mail are in order, have at most
+//! [`crate::StoreLimits::mail_bytes`], the first message whatever its size, and say whether more waits.
 //!
 //! *Checked by* `r20a_a_commit_takes_its_own_tasks`, `r20b_a_kept_instance_stays_with_its_session`,
-//! `r20c_a_commit_that_keeps_tells_what_arrived`.
+//! `r20c_a_commit_that_keeps_tells_what_arrived`, `r20d_mail_is_for_the_holder_at_its_revision`,
+//! `r20e_mail_has_a_byte_limit`.
 //!
 //! # 21. Purge
 //!

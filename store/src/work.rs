@@ -72,10 +72,23 @@ pub struct TaskLease {
 pub struct Committed {
     /// The revision it made.
     pub revision: Revision,
-    /// Kept instances: the visible, admitted messages, in order.
+    /// Kept instances: the visible, admitted messages, in order, up to [`crate::StoreLimits::mail_bytes`].
     pub arrived: Vec<Message>,
+    /// Whether more such messages wait than `arrived` has.
+    pub more: bool,
     /// The new tasks that were leased to this session.
     pub taken: Vec<TaskLease>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// Messages that wait for an instance which the session holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// The visible, admitted messages, in order, up to [`crate::StoreLimits::mail_bytes`]; the first whatever its size.
+    pub messages: Vec<Message>,
+    /// Whether more such messages wait.
+    pub more: bool,
     /// The store's time.
     pub now: Timestamp,
 }
@@ -126,6 +139,8 @@ pub enum Hint {
     /// Work of that kind is ready after so long, by time alone, and may not have been there when its host last asked
     /// [`Work::next_due`].
     Due(Kind, Duration),
+    /// Visible, admitted messages wait for an instance that a session holds. Its holder reads them with [`Work::mail`].
+    Mail(InstanceId),
     /// The instance changed its status, its custom status or its execution; it is in this status now.
     Status(InstanceId, Status),
     /// The run has ended with this record: whoever waits for just this run need not look.
@@ -167,19 +182,28 @@ pub trait Work: Send + Sync {
     /// Which session this is.
     fn session(&self) -> SessionId;
 
-    /// Takes ready instances. Cost does not depend on history, sleeping instances or other queues' work.
+    /// Takes ready instances, and none that this session holds. Cost does not depend on history, sleeping instances or other
+    /// queues' work.
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused>;
 
     /// Takes instances that become ready from now on: where the store can, in the very write that makes them ready, so that
     /// nobody has to be told of them and ask. Answered when it has won something, or was refused; otherwise it waits until the
-    /// caller drops it. It wins only what no session has: what this session keeps, what it won before without an answer, and
-    /// what was ready already is left to [`Self::claim_turns`].
+    /// caller drops it. What it won before without an answer, and what was ready already, is left to [`Self::claim_turns`].
     ///
     /// A store that cannot do this waits for ever.
     async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
         drop(want);
         std::future::pending().await
     }
+
+    /// The instances that the session has kept by a commit and for which visible, admitted messages wait. It may name others
+    /// that the session holds. One look over all that the session holds; changes nothing.
+    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused>;
+
+    /// Reads the messages that wait for held instances, each on its own; changes nothing. An answer counts only at the revision
+    /// of its fence: after a later commit it would apply messages twice. [`Refused::Fenced`] when the session does not hold the
+    /// instance under that epoch, or the instance has another execution or revision.
+    async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>>;
 
     /// Reads history from event `from` on, at most about `max_bytes`, at least one batch.
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused>;

@@ -33,7 +33,16 @@ fn task() -> TaskFence {
 }
 
 fn begins(slots: &mut Slots, epoch: u64, revision: u64) -> bool {
-    matches!(slots.admit(claim(epoch, revision), BYTES), Admitted::Begin(..))
+    matches!(slots.admit(claim(epoch, revision)), Admitted::Begin(..))
+}
+
+fn no_mail() -> Mail {
+    Mail { messages: Vec::new(), more: false, now: Timestamp(1) }
+}
+
+fn mail() -> Mail {
+    let caller = send::Caller { request: 1, repeatable: true, now: Timestamp(1) };
+    Mail { messages: vec![send::suspend(id(), None, caller).unwrap()], ..no_mail() }
 }
 
 /// Held under epoch 3: kept by the commit of revision 5, with a task that runs.
@@ -43,14 +52,14 @@ fn idle() -> Slots {
     slots.commits(&id(), true);
     slots.task_begins(&task(), ExecutionId(1), Cancellation::new());
     let kept = Kept { record: record(), entry: None };
-    let (next, orphans) = slots.keep(fence(3, 5), kept, (Vec::new(), Timestamp(1)), BYTES);
+    let (next, orphans) = slots.keep(fence(3, 5), kept, no_mail(), BYTES);
     assert!(matches!(next, Next::Idle) && orphans.is_empty());
     slots
 }
 
 fn turning() -> Slots {
     let mut slots = idle();
-    assert!(begins(&mut slots, 3, 5));
+    assert!(slots.begin_mail(&fence(3, 5), mail(), BYTES).is_some());
     slots
 }
 
@@ -80,14 +89,12 @@ fn what_a_claim_is_worth_depends_on_what_is_under_way() {
             ("of a later epoch", 4, 5),
         ] {
             let expected = match (phase, what) {
-                (_, "of a later epoch") | ("idle", "of the same revision") => "begins",
-                ("committing", "of the next revision") => "waits",
-                // It cannot be; the store knows better.
-                ("idle" | "turning", "of the next revision") => "begins",
+                ("committing", "of a later epoch") => "waits",
+                (_, "of a later epoch") => "begins",
                 (_, "of an earlier epoch") => "given back",
                 _ => "nothing",
             };
-            let found = match make().admit(claim(epoch, revision), BYTES) {
+            let found = match make().admit(claim(epoch, revision)) {
                 Admitted::Begin(..) => "begins",
                 Admitted::Waits => "waits",
                 Admitted::Known => "nothing",
@@ -101,28 +108,58 @@ fn what_a_claim_is_worth_depends_on_what_is_under_way() {
     }
 }
 
+/// The cache has what the commit left once its answer is here.
 #[test]
-fn a_claim_that_was_answered_before_the_instance_was_let_go_is_worth_nothing() {
-    // The store would take its commit for the last one of that fence, sent again.
+fn claim_ahead_of_a_commits_answer_begins_after_it() {
     let mut slots = committing();
-    slots.finish(&id(), true);
-    let dropped = slots.admit(claim(3, 5), BYTES);
-    assert!(matches!(dropped, Admitted::Stale(_)), "no hold of that epoch is left: it is given back");
-    assert!(begins(&mut slots, 4, 6), "one that the store handed out after that has a new epoch");
-    // Once that claim is answered none can be older than the instance.
-    let mut slots = committing();
-    slots.finish(&id(), true);
-    slots.forget_settled();
-    assert!(begins(&mut slots, 3, 5));
+    assert!(matches!(slots.admit(claim(4, 6)), Admitted::Waits));
+    assert!(slots.has_waiting_claim(&id()));
+    assert!(matches!(slots.admit(claim(4, 6)), Admitted::Known), "the same claim waits already");
+    let (_, waiting) = slots.finish(&id());
+    let waiting = waiting.expect("the claim comes back with the end of the hold");
+    assert!(matches!(slots.admit(*waiting), Admitted::Begin(..)));
+    assert_eq!(slots.turns()[0].fence, fence(4, 6));
 }
 
 #[test]
-fn a_claim_that_was_ahead_begins_the_turn_after_the_commit() {
+fn older_claim_does_not_replace_one_that_waits() {
     let mut slots = committing();
-    assert!(matches!(slots.admit(claim(3, 6), BYTES), Admitted::Waits));
-    let kept = Kept { record: record(), entry: None };
-    let (next, _) = slots.keep(fence(3, 6), kept, (Vec::new(), Timestamp(1)), BYTES);
-    assert!(matches!(next, Next::Begin(_)));
+    assert!(matches!(slots.admit(claim(5, 7)), Admitted::Waits));
+    assert!(matches!(slots.admit(claim(4, 6)), Admitted::Stale(stale) if stale == fence(4, 6)));
+    slots.releases(&id());
+    assert!(matches!(slots.admit(claim(4, 6)), Admitted::Stale(_)), "also once the commit was given up");
+    let (_, waiting) = slots.finish(&id());
+    assert_eq!(waiting.map(|claim| claim.fence), Some(fence(5, 7)));
+}
+
+#[test]
+fn mail_is_read_only_for_an_idle_instance() {
+    assert!(idle().mail_for(&id()));
+    assert_eq!(idle().idle(&id()).map(|(_, fence)| fence), Some(fence(3, 5)));
+    for mut busy in [turning(), committing(), releasing(), Slots::default()] {
+        assert!(!busy.mail_for(&id()));
+        assert!(busy.idle(&id()).is_none());
+        assert!(busy.begin_mail(&fence(3, 5), mail(), BYTES).is_none());
+    }
+    assert!(idle().begin_mail(&fence(3, 4), mail(), BYTES).is_none(), "read before the last commit");
+    assert!(idle().begin_mail(&fence(3, 5), no_mail(), BYTES).is_none(), "a turn needs a message");
+}
+
+/// The commit's answer may be from before the message.
+#[test]
+fn mail_hinted_during_a_commit_is_read_after_its_answer() {
+    let kept = || Kept { record: record(), entry: None };
+    let mut slots = committing();
+    slots.mail_for(&id());
+    let (next, _) = slots.keep(fence(3, 6), kept(), no_mail(), BYTES);
+    assert!(matches!(next, Next::Mail));
+    let mut slots = committing();
+    slots.mail_for(&id());
+    let (next, _) = slots.keep(fence(3, 6), kept(), mail(), BYTES);
+    assert!(matches!(next, Next::Begin(_)), "the answer to the next commit has all that waits");
+    slots.commits(&id(), true);
+    let (next, _) = slots.keep(fence(3, 7), kept(), no_mail(), BYTES);
+    assert!(matches!(next, Next::Idle));
 }
 
 #[test]
@@ -165,7 +202,7 @@ fn results_of_a_run_that_is_over_are_handed_back() {
     waiting.push(result);
     let next_run = Fence { execution: ExecutionId(2), ..fence(3, 6) };
     let kept = Kept { record: record(), entry: None };
-    let (next, orphans) = slots.keep(next_run, kept, (Vec::new(), Timestamp(1)), BYTES);
+    let (next, orphans) = slots.keep(next_run, kept, no_mail(), BYTES);
     assert_eq!(orphans.len(), 1);
     assert!(matches!(next, Next::Useless(..)), "nothing of the new run is here");
 }
@@ -174,12 +211,12 @@ fn results_of_a_run_that_is_over_are_handed_back() {
 fn turns_and_holds_are_counted() {
     let counts = |slots: &Slots| (slots.held(), slots.active());
     assert_eq!(counts(&idle()), (1, (0, 0)));
-    assert_eq!(counts(&turning()), (1, (1, 1)));
-    assert_eq!(counts(&committing()), (1, (1, 1)));
+    assert_eq!(counts(&turning()), (1, (1, 0)));
+    assert_eq!(counts(&committing()), (1, (1, 0)));
     let mut slots = turning();
     assert!(begins(&mut slots, 4, 5), "superseded");
     assert_eq!(counts(&slots), (1, (1, 1)));
-    slots.finish(&id(), false);
+    slots.finish(&id());
     assert_eq!(counts(&slots), (0, (0, 0)));
     assert!(!slots.slots.is_empty(), "its task still runs");
     slots.task_ends(&task());
@@ -230,6 +267,6 @@ fn inspection_shows_each_phase_of_a_held_instance() {
     slots.releases(&id());
     assert_eq!(phases(&slots), [(3, HeldPhase::Releasing)]);
     assert_eq!(phases(&idle()), [(3, HeldPhase::Kept)]);
-    slots.finish(&id(), false);
+    slots.finish(&id());
     assert_eq!(phases(&slots), []);
 }

@@ -93,6 +93,7 @@ impl Manage for NoStore {
             checkpoint_items: 0,
             delay: Duration::ZERO,
             removed_starts: 0,
+            mail_bytes: 0,
         }
     }
 

@@ -191,8 +191,8 @@ defects! {
     EmptyWhenAnyHeld,
     /// What a claim that waited has won, the next claim hands out again.
     WaitHandsOutTwice,
-    /// A claim that waits takes what its session keeps.
-    WaitTakesKept,
+    /// A claim takes what its session keeps.
+    ClaimTakesKept,
     /// Claims get more bytes than they asked for.
     BytesIgnored,
     /// The time until something is due is told twice as long.
@@ -239,6 +239,14 @@ defects! {
     KeepReleases,
     /// A commit that keeps the instance does not tell what has arrived.
     ArrivedEmpty,
+    /// A look finds no mail.
+    MailForgotten,
+    /// Mail is read whatever the fence says of run, revision and epoch.
+    MailUnfenced,
+    /// Mail and arrivals have no byte limit.
+    MailUnbounded,
+    /// The death of a host counts an attempt of what it only kept.
+    KeptCountsAttempt,
     /// A task whose result a commit used stays.
     FusedTaskStays,
     /// A start that an amendment has overtaken is not remembered.

@@ -29,6 +29,8 @@ pub enum Call {
     Renew,
     Release,
     NextDue,
+    WaitingMail,
+    Mail,
     Detach,
 }
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 
 use dauer_store::{
-    Cause, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Hint, Kind, Lost,
-    Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
+    Cause, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Hint, InstanceId, Kind,
+    Lost, Mail, Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
 };
 
 use crate::fault::Call;
@@ -53,6 +53,14 @@ impl Work for MemorySession {
             }
         }
         Err(Refused::NotExecuted(Cause::new("the hub is gone")))
+    }
+
+    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+        self.shell.call(Call::WaitingMail, |state| state.waiting_mail(self.id)).await?
+    }
+
+    async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
+        self.shell.batch(Call::Mail, fences, |state, fence| state.mail(self.id, &fence)).await
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {

@@ -22,6 +22,10 @@ const CHANGES: &str = "
     ALTER TABLE hubs ADD COLUMN forgotten_starts INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE starts (hub INTEGER NOT NULL, id BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (hub, id)) WITHOUT ROWID;
     CREATE INDEX starts_by_time ON starts (hub, at);
+    DROP INDEX instances_kept;
+    ALTER TABLE instances DROP COLUMN grip;
+    CREATE INDEX instances_mail ON instances (holder, ready_at)
+        WHERE holder IS NOT NULL AND start IS NULL AND ready_at IS NOT NULL;
 ";
 
 /// Brings a file of format [`MIGRATED`] to the current one. The caller has looked, inside the transaction, that it is of it.

@@ -79,7 +79,6 @@ CREATE TABLE instances (
     history_len INTEGER NOT NULL,
     history_bytes INTEGER NOT NULL,
     holder INTEGER,
-    grip INTEGER NOT NULL, -- 0 nobody, 1 claimed, 2 kept with nothing to do, 3 kept with arrivals
     ready_at INTEGER,
     not_before INTEGER NOT NULL,
     place INTEGER,
@@ -94,7 +93,8 @@ CREATE INDEX instances_by_created ON instances (hub, created, id);
 CREATE INDEX instances_by_completed ON instances (hub, completed, id) WHERE completed IS NOT NULL;
 CREATE INDEX instances_ready ON instances (offered, place) WHERE place IS NOT NULL;
 CREATE INDEX instances_held ON instances (holder) WHERE holder IS NOT NULL;
-CREATE INDEX instances_kept ON instances (holder, ready_at) WHERE grip = 2 AND ready_at IS NOT NULL;
+CREATE INDEX instances_mail ON instances (holder, ready_at)
+    WHERE holder IS NOT NULL AND start IS NULL AND ready_at IS NOT NULL;
 CREATE TABLE details (instance INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE tags (
     hub INTEGER NOT NULL,

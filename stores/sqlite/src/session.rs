@@ -7,13 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Lost, Queues, Refused,
-    Release, SessionId, Slice, TaskLease, Want, Work,
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, InstanceId, Lost, Mail,
+    Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
 };
 
 use crate::engine::Ear;
+use crate::fail::Fail;
 use crate::fault::Call;
 use crate::shell::Shell;
+use crate::state::View;
 
 /// One session in one hub of a [`crate::SqliteStore`].
 pub(crate) struct SqliteSession {
@@ -43,6 +45,21 @@ impl Work for SqliteSession {
 
     async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
         self.shell.wait(self.id, want).await
+    }
+
+    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+        let id = self.id;
+        self.shell.read(move |view| view.waiting_mail(id)).await
+    }
+
+    async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
+        let (id, limits, count) = (self.id, self.shell.limits(), fences.len());
+        let read = move |view: &View<'_>| {
+            let one = |fence| view.mail(id, fence, &limits).map_err(Fail::into_refused);
+            Ok(fences.iter().map(one).collect())
+        };
+        let read = self.shell.read(read).await;
+        read.unwrap_or_else(|refused: Refused| (0..count).map(|_| Err(refused.clone())).collect())
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {

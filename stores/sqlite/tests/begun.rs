@@ -152,7 +152,7 @@ fn an_instance_that_has_begun_is_found_as_running() {
 }
 
 #[test]
-fn a_message_for_it_is_handed_out_to_whoever_keeps_it() {
+fn mail_of_an_instance_that_has_begun_is_read_by_its_holder() {
     run(async {
         // What is known in memory is the same as what is read from the file.
         for forgets in [false, true] {
@@ -160,8 +160,10 @@ fn a_message_for_it_is_handed_out_to_whoever_keeps_it() {
             let (session, turn) = begun(&file).await;
             let sender = if forgets { &file.other } else { &file.store };
             sender.hub(HubName::default()).send(vec![message("order", "event")]).await.remove(0).unwrap();
-            let again = claim(&*session).await;
-            assert_eq!((&again.fence, again.messages.len()), (&turn.fence, 1));
+            assert_eq!(session.waiting_mail().await.unwrap(), std::slice::from_ref(&turn.fence.instance));
+            let mail = session.mail(vec![turn.fence.clone()]).await.remove(0).unwrap();
+            assert_eq!(mail.messages.len(), 1);
+            let again = ClaimedTurn { messages: mail.messages, ..turn };
             assert_eq!(file.waiting(), (0, 1), "its row was written with all of it");
             session.commit_turns(vec![step(&again).into()]).await.remove(0).unwrap();
             assert_eq!(file.read("order").await.record.revision.0, 2);

@@ -58,7 +58,7 @@ fn lease_a10_claims_and_takeovers_find_their_rows_by_index() {
     let of =
         |index: &str| texts(&folder, &format!("SELECT name FROM pragma_index_info('{index}')")).join(", ");
     assert_eq!(of("instances_held"), "holder", "what a session holds");
-    assert_eq!(of("instances_kept"), "holder, ready_at", "what it kept and may go on with");
+    assert_eq!(of("instances_mail"), "holder, ready_at", "what it holds and has messages for");
     assert_eq!(of("instances_ready"), "offered, place", "what anyone may claim");
     assert_eq!(of("tasks_held"), "holder");
     assert_eq!(of("tasks_ready"), "queue, place");

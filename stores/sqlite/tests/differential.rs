@@ -59,6 +59,7 @@ struct Both {
     next: u128,
     committed: usize,
     fused: usize,
+    read: usize,
     amended: usize,
     tagged: usize,
     repeated: usize,
@@ -284,6 +285,7 @@ impl Both {
                     same("the same again", memory, pair.sqlite.commit_turns(vec![step.into()]).await);
                 }
             }
+            2 => self.mail_call(&mut pair).await,
             3 => {
                 let (memory, sqlite) = (
                     pair.memory.claim_activities(want(100)).await,
@@ -322,6 +324,26 @@ impl Both {
         self.sessions.push(pair);
     }
 
+    /// Reads the mail of a turn that the session holds.
+    async fn mail_call(&mut self, pair: &mut Pair) {
+        if pair.turns.is_empty() {
+            return;
+        }
+        let at = self.random.below(pair.turns.len() as u64) as usize;
+        let fence = pair.turns[at].fence.clone();
+        let memory = pair.memory.mail(vec![fence.clone()]).await;
+        same("mail", memory.clone(), pair.sqlite.mail(vec![fence]).await);
+        if let Ok(mail) = memory.into_iter().next().unwrap() {
+            self.read += mail.messages.len();
+            pair.turns[at].messages = mail.messages;
+        }
+        // A store may name instances that the session has not committed.
+        let named = pair.sqlite.waiting_mail().await.unwrap_or_default();
+        for kept in pair.memory.waiting_mail().await.unwrap_or_default() {
+            assert!(named.contains(&kept), "{kept} is not among {named:?}");
+        }
+    }
+
     async fn compare(&self) {
         same("everything", everything(&*self.memory).await, everything(&*self.sqlite).await);
     }
@@ -338,7 +360,7 @@ fn memory_held(seed: u64) -> Memory {
 
 /// Answers how many turns were committed, with how many results, how many were changed from outside, how many were found by
 /// their tags, and how many starts were repeats.
-async fn random_calls(seed: u64, folder: &Folder) -> [usize; 5] {
+async fn random_calls(seed: u64, folder: &Folder) -> [usize; 6] {
     let clock = clock();
     let memory_held = memory_held(seed);
     let sqlite =
@@ -355,6 +377,7 @@ async fn random_calls(seed: u64, folder: &Folder) -> [usize; 5] {
         next: 0,
         committed: 0,
         fused: 0,
+        read: 0,
         amended: 0,
         tagged: 0,
         repeated: 0,
@@ -374,17 +397,18 @@ async fn random_calls(seed: u64, folder: &Folder) -> [usize; 5] {
             10 => both.client_call(7).await,
             11 => both.client_call(3).await,
             12..17 => both.session_call(0).await,
-            17..23 => both.session_call(1).await,
+            17..22 => both.session_call(1).await,
+            22 => both.session_call(2).await,
             call => both.session_call((call - 23) % 4 + 3).await,
         }
         both.compare().await;
     }
-    [both.committed, both.fused, both.amended, both.tagged, both.repeated]
+    [both.committed, both.fused, both.amended, both.tagged, both.repeated, both.read]
 }
 
 #[test]
 fn both_stores_answer_and_hold_the_same() {
-    let mut all = [0; 5];
+    let mut all = [0; 6];
     for seed in 1..=RUNS {
         // The name of the thread tells the seed when it fails.
         let named = std::thread::Builder::new().name(format!("seed {seed}"));
@@ -392,10 +416,10 @@ fn both_stores_answer_and_hold_the_same() {
         let done = done.expect("the thread has told what differs");
         all.iter_mut().zip(done).for_each(|(sum, one)| *sum += one);
     }
-    let [committed, fused, amended, tagged, repeated] = all;
-    let enough = committed > 250 && fused > 50 && amended > 20 && tagged > 20 && repeated > 20;
+    let [committed, fused, amended, tagged, repeated, read] = all;
+    let enough = committed > 250 && fused > 50 && amended > 20 && tagged > 20 && repeated > 20 && read > 20;
     assert!(
         enough,
-        "{committed} commits with {fused} results, {amended} amended, {tagged} tagged, {repeated} repeats: too little"
+        "{committed} commits with {fused} results, {amended} amended, {tagged} tagged, {repeated} repeats, {read} read: too little"
     );
 }

@@ -85,6 +85,7 @@ macro_rules! each_rule {
                 r09d_a_commit_clears_the_attempts
                 r09e_a_release_may_delay
                 r09f_trouble_is_shown
+                r09g_a_death_counts_nothing_of_a_kept_instance
             }
             10 once {
                 r10a_a_task_is_completed_once
@@ -107,7 +108,6 @@ macro_rules! each_rule {
                 r12f_what_is_held_hides_nothing
                 r12g_the_next_due_time_is_never_too_late
                 r12h_what_becomes_ready_goes_to_one_claim
-                r12i_a_claim_that_waits_leaves_what_is_kept
                 r12j_a_dropped_claim_comes_back_by_its_start
                 r12k_an_ended_instance_has_the_tags_of_its_start
             }
@@ -152,6 +152,8 @@ macro_rules! each_rule {
                 r20a_a_commit_takes_its_own_tasks
                 r20b_a_kept_instance_stays_with_its_session
                 r20c_a_commit_that_keeps_tells_what_arrived
+                r20d_mail_is_for_the_holder_at_its_revision
+                r20e_mail_has_a_byte_limit
             }
             21 purge {
                 r21a_a_purge_removes_the_ended_for_good

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Item, Lost, Queues, Refused, Release,
-    SessionId, Tags, TaskLease, Trouble, Want, Work,
+    Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Item, Lost, Mail, Queues, Refused,
+    Release, SessionId, Tags, TaskLease, Trouble, Want, Work,
 };
 
 /// A session, and the rule it serves: what must not go wrong fails that rule by name.
@@ -76,6 +76,23 @@ impl Session {
         let turns = self.turns().await;
         let ids: Vec<_> = turns.iter().map(|turn| &turn.fence.instance).collect();
         assert!(ids.is_empty(), "{}: {why}, but {ids:?} was claimed", self.rule);
+    }
+
+    /// The ids of kept instances for which messages wait.
+    pub async fn waiting_mail(&self) -> Vec<String> {
+        let ids = self.ok(self.work.waiting_mail().await, "waiting_mail");
+        ids.iter().map(ToString::to_string).collect()
+    }
+
+    /// Reads the messages for an instance.
+    pub async fn mail(&self, fence: &Fence) -> Mail {
+        let read = self.try_mail(fence).await;
+        self.ok(read, "mail")
+    }
+
+    /// Reads the messages for an instance, if the session may.
+    pub async fn try_mail(&self, fence: &Fence) -> Result<Mail, Refused> {
+        self.single(self.work.mail(vec![fence.clone()]).await, "mail")
     }
 
     /// Claims tasks.

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Class, Committed, Completion, Create, Created, Delivered, Dump,
-    DumpItem, Effort, ExecutionId, Fence, Host, IdPage, Inspection, InstanceId, List, Lost, Manage, Message,
-    Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, SessionInfo, Slice,
-    StoreLimits, TaskLease, Want, Work,
+    DumpItem, Effort, ExecutionId, Fence, Host, IdPage, Inspection, InstanceId, List, Lost, Mail, Manage,
+    Message, Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, SessionInfo,
+    Slice, StoreLimits, TaskLease, Want, Work,
 };
 
 use crate::told::{Tell, Told, number};
@@ -180,6 +180,14 @@ impl Work for ObservedWork {
         refused(&self.tell, "await_turns", self.inner.await_turns(want).await)
     }
 
+    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+        refused(&self.tell, "waiting_mail", self.inner.waiting_mail().await)
+    }
+
+    async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
+        each(&self.tell, "mail", self.inner.mail(fences).await)
+    }
+
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
         refused(&self.tell, "load_history", self.inner.load_history(fence, from, max_bytes).await)
     }
@@ -188,7 +196,8 @@ impl Work for ObservedWork {
         if self.honesty == Honesty::Hasty {
             for checkpoint in &batch {
                 let (revision, now) = (checkpoint.fence.revision.next(), dauer_store::Timestamp::default());
-                let committed = Committed { revision, arrived: Vec::new(), taken: Vec::new(), now };
+                let committed =
+                    Committed { revision, arrived: Vec::new(), more: false, taken: Vec::new(), now };
                 (self.tell)(Told::committed(checkpoint, &committed));
             }
         }

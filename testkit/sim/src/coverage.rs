@@ -11,7 +11,7 @@ use crate::kinds::{Kind, Target};
 pub const SEEDS_MIN: u64 = 1_000;
 
 /// Every call that somebody makes. `Load` is missing: it fills an empty hub from a backup, before there are hosts.
-pub const CALLS: [Call; 21] = [
+pub const CALLS: [Call; 23] = [
     Call::Create,
     Call::Send,
     Call::Amend,
@@ -32,11 +32,13 @@ pub const CALLS: [Call; 21] = [
     Call::Renew,
     Call::Release,
     Call::NextDue,
+    Call::WaitingMail,
+    Call::Mail,
     Call::Detach,
 ];
 
 /// The kinds of hints that the memory store sends. `Elsewhere` is of stores with several processes.
-pub const HINTS: [&str; 5] = ["ready turn", "ready task", "due", "status", "session ended"];
+pub const HINTS: [&str; 6] = ["ready turn", "ready task", "due", "mail", "status", "session ended"];
 
 /// What orchestrations ask for. `SendEntityMessage` and `RewindOrchestration` are missing: there are no entities' turns
 /// yet, and no worker rewinds.
@@ -115,6 +117,8 @@ pub fn is_of_hosts(call: Call) -> bool {
             | Call::Renew
             | Call::Release
             | Call::NextDue
+            | Call::WaitingMail
+            | Call::Mail
             | Call::Detach
     )
 }

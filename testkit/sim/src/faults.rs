@@ -319,6 +319,7 @@ fn hint_name(hint: &Hint) -> &'static str {
         Hint::Ready(WorkKind::Activity) => "ready task",
         Hint::Ready(_) => "ready turn",
         Hint::Due(..) => "due",
+        Hint::Mail(_) => "mail",
         Hint::Status(..) => "status",
         Hint::Ended(..) => "ended",
         Hint::SessionEnded(_) => "session ended",

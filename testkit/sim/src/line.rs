@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use dauer_memory::Call;
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, History, InstanceId, Item,
-    Lost, Manage, MessageId, Queues, Refused, Release, SessionId, Slice, TaskLease, Then, Trouble,
+    Lost, Mail, Manage, MessageId, Queues, Refused, Release, SessionId, Slice, TaskLease, Then, Trouble,
     TroubleKind, Want, Work,
 };
 use futures::FutureExt;
@@ -23,28 +23,32 @@ use crate::wire::Wire;
 pub(crate) struct Line {
     wire: Wire,
     work: Arc<dyn Work>,
-    /// The last claim of each instance that brought it to its session once more, under the epoch it was kept with.
-    again: Mutex<BTreeMap<InstanceId, (Fence, Vec<MessageId>)>>,
+    /// The mail that was read last for each kept instance.
+    mail: Mutex<BTreeMap<InstanceId, (Fence, Vec<MessageId>)>>,
 }
 
 impl Line {
     pub(crate) fn new(wire: Wire, work: Arc<dyn Work>) -> Self {
-        Self { wire, work, again: Mutex::default() }
+        Self { wire, work, mail: Mutex::default() }
     }
 
-    /// Remembers what a claim brought, to see what becomes of it.
-    fn note_claim(&self, claimed: &[ClaimedTurn]) {
-        let mut again = unpoisoned(&self.again);
-        for ClaimedTurn { fence, messages, .. } in claimed {
-            let messages = messages.iter().map(|message| message.id).collect();
-            again.insert(fence.instance.clone(), (fence.clone(), messages));
+    /// Remembers what was read, to see what becomes of it.
+    fn note_mail(&self, fences: &[Fence], read: &[Result<Mail, Refused>]) {
+        let mut last = unpoisoned(&self.mail);
+        for (fence, mail) in fences.iter().zip(read) {
+            let Ok(Mail { messages, .. }) = mail else { continue };
+            self.wire.network.told.read.fetch_add(messages.len() as u64, Ordering::Relaxed);
+            if !messages.is_empty() {
+                let messages = messages.iter().map(|message| message.id).collect();
+                last.insert(fence.instance.clone(), (fence.clone(), messages));
+            }
         }
     }
 
-    /// Counts what is about fusion. A commit that carries the fence of a claim and uses none of its messages is that of
-    /// a turn which the claim met.
+    /// Counts what is about fusion. A commit at the fence of mail that was read, and which uses none of it, is that of a turn
+    /// which results began while the mail was on its way.
     fn note_commits(&self, batch: &[Arc<Checkpoint>], results: &[Result<Committed, Refused>]) {
-        let (told, again) = (&self.wire.network.told, unpoisoned(&self.again));
+        let (told, mail) = (&self.wire.network.told, unpoisoned(&self.mail));
         let count = |counter: &AtomicU64, is: bool| counter.fetch_add(u64::from(is), Ordering::Relaxed);
         for (checkpoint, result) in batch.iter().zip(results) {
             let Checkpoint { fence, completions, consumed, history, then, .. } = &**checkpoint;
@@ -59,8 +63,8 @@ impl Line {
             count(&told.fused, !completions.is_empty());
             let kept = *then == Then::Keep && matches!(history, History::Append(_));
             count(&told.arrived, kept && !committed.arrived.is_empty());
-            let met = again.get(&fence.instance).is_some_and(|(claimed, messages)| {
-                claimed == fence
+            let met = mail.get(&fence.instance).is_some_and(|(read, messages)| {
+                read == fence
                     && !completions.is_empty()
                     && !messages.iter().any(|message| consumed.contains(message))
             });
@@ -109,16 +113,23 @@ impl Work for Line {
     }
 
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        let claimed = self.wire.call(Call::ClaimTurns, self.work.claim_turns(want)).await?;
-        self.note_claim(&claimed);
-        Ok(claimed)
+        self.wire.call(Call::ClaimTurns, self.work.claim_turns(want)).await
     }
 
     async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
         let claimed = self.wire.call(Call::ClaimTurns, self.work.await_turns(want)).await?;
         self.wire.network.told.awaited.fetch_add(claimed.len() as u64, Ordering::Relaxed);
-        self.note_claim(&claimed);
         Ok(claimed)
+    }
+
+    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+        self.wire.call(Call::WaitingMail, self.work.waiting_mail()).await
+    }
+
+    async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
+        let read = self.wire.call(Call::Mail, self.work.mail(fences.clone())).await;
+        self.note_mail(&fences, &read);
+        read
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {

@@ -35,7 +35,9 @@ pub struct Statistics {
     pub fused: u64,
     /// Commits that kept an instance for which something had arrived.
     pub arrived: u64,
-    /// Claims that brought an instance of which a turn was under way at the same host.
+    /// Messages that were read for kept instances.
+    pub read: u64,
+    /// Mail that was read for an instance while results began its next turn.
     pub met: u64,
     /// Turns that claims won while they waited in the store.
     pub awaited: u64,
@@ -143,6 +145,7 @@ impl Statistics {
         self.commits += other.commits;
         self.fused += other.fused;
         self.arrived += other.arrived;
+        self.read += other.read;
         self.met += other.met;
         self.awaited += other.awaited;
         self.fenced += other.fenced;

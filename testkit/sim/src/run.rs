@@ -390,6 +390,7 @@ impl World {
         statistics.seeds = 1;
         statistics.fused = of(&told.fused);
         statistics.arrived = of(&told.arrived);
+        statistics.read = of(&told.read);
         statistics.met = of(&told.met);
         statistics.awaited = of(&told.awaited);
         statistics.fenced = of(&told.fenced);

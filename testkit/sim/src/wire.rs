@@ -36,6 +36,8 @@ pub(crate) struct Told {
     pub(crate) fused: AtomicU64,
     /// Kept instances for which something had arrived.
     pub(crate) arrived: AtomicU64,
+    /// Messages that were read for kept instances.
+    pub(crate) read: AtomicU64,
     /// Claims that brought an instance of which a turn was under way, or committed, at the same host.
     pub(crate) met: AtomicU64,
     /// Turns that claims won while they waited.

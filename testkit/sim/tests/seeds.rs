@@ -32,14 +32,15 @@ fn clean(seeds: impl IntoIterator<Item = u64>) -> Batch {
 fn seeds_are_clean_and_whatever_can_happen_happens() {
     let first = setting("DAUER_SIM_FIRST").unwrap_or(0);
     let count = setting("DAUER_SIM_SEEDS").unwrap_or(SEEDS_MIN);
-    let Statistics { coverage, churned, fused, arrived, met, fenced_commits, begun_again, seeds, .. } =
-        clean(first..first + count).statistics;
+    let Statistics {
+        coverage, churned, fused, arrived, read, met, fenced_commits, begun_again, seeds, ..
+    } = clean(first..first + count).statistics;
     // A handful of seeds, when somebody asks for so few, need not have everything.
     if seeds >= SEEDS_MIN {
         assert_eq!(coverage.empty(), Vec::<String>::new(), "nothing was tested there");
         assert!(coverage.faults() >= 20 * seeds, "{} faults are too few", coverage.faults());
         assert!(churned.figures().iter().all(|(_, count)| *count > 0), "{churned:?}");
-        assert!([fused, arrived, met, fenced_commits, begun_again].iter().all(|count| *count > 0));
+        assert!([fused, arrived, read, met, fenced_commits, begun_again].iter().all(|count| *count > 0));
     }
 }
 

@@ -18,6 +18,7 @@ pub fn default_limits() -> StoreLimits {
         checkpoint_items: 2 * limits::ACTIONS_PER_TURN_MAX as u64,
         delay: limits::TIMER_MAX,
         removed_starts: limits::REMOVED_STARTS_MAX as u64,
+        mail_bytes: limits::MAIL_BYTES_MAX,
     }
 }
 

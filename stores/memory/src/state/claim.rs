@@ -3,7 +3,7 @@
 use dauer_store::{ClaimedTurn, InstanceId, Item, QueueKey, Refused, SessionId, Want};
 
 use super::gather::Take;
-use super::{Grip, Held, State};
+use super::{Held, State};
 use crate::defect::Defect;
 
 /// What a claim has won, to be handed out in the moment it answers.
@@ -38,14 +38,11 @@ impl State {
     /// Wins turns that no session has.
     pub(crate) fn win_new_turns(&mut self, session: SessionId, want: &Want) -> Result<WonTurns, Refused> {
         let mut won = self.begin_to_win(session)?;
-        let takes_kept = self.broken(Defect::WaitTakesKept);
         self.gather(
             want,
             |state| &mut state.ready_turns,
             |state, queue, id| {
-                let holder = state.instances.get(id).and_then(|instance| instance.holder);
-                let kept = holder.is_some_and(|held| held.session == session) && !takes_kept;
-                if kept || !state.may_win(session, queue, id) {
+                if !state.may_win(session, queue, id) {
                     return Take::Passed;
                 }
                 state.win_turn(session, want, id, &mut won)
@@ -69,9 +66,9 @@ impl State {
         turns.retain(|turn| {
             let id = &turn.fence.instance;
             let Some(instance) = self.instances.get_mut(id) else { return false };
-            let mine = instance.holder == Some(Held { session, grip: Grip::Won(won.number) });
+            let mine = instance.holder == Some(Held { session, won_by: Some(won.number) });
             if mine {
-                instance.holder = Some(Held { session, grip: Grip::HandedOut });
+                instance.holder = Some(Held::by(session));
             }
             mine || self.broken(Defect::ForgetDroppedClaim)
         });
@@ -89,7 +86,7 @@ impl State {
         let undelivered = held.filter(|id| {
             self.instances.get(*id).is_some_and(|instance| {
                 let won =
-                    matches!(instance.holder, Some(Held { session: s, grip: Grip::Won(_) }) if s == session);
+                    instance.holder.is_some_and(|held| held.session == session && held.won_by.is_some());
                 let old = self.broken(Defect::UndeliveredKeepsOldQueue);
                 let queue = if old { &instance.record.queue } else { instance.offered_queue(self.moment) };
                 won && want.queues.admits(queue)
@@ -103,10 +100,9 @@ impl State {
         if self.broken(Defect::EmptyWhenAnyHeld) && self.others_hold_of(session, queue) {
             return false;
         }
-        self.instances.get(id).is_some_and(|instance| match instance.holder {
-            None => true,
-            Some(held) if held.session == session => held.grip == Grip::Idle,
-            Some(held) => self.may_be_taken(&held),
+        self.instances.get(id).is_some_and(|instance| {
+            let own = instance.holder.is_some_and(|held| held.session == session);
+            if own { self.broken(Defect::ClaimTakesKept) } else { self.may_be_taken(instance) }
         })
     }
 
@@ -133,9 +129,8 @@ impl State {
             let ready = instance.turn_batch(moment, usize::MAX, true).is_some();
             return if ready { Take::Full } else { Take::Passed };
         };
-        let grip =
-            if self.broken(Defect::ForgetDroppedClaim) { Grip::HandedOut } else { Grip::Won(won.number) };
-        self.take_over(session, id, grip);
+        let won_by = (!self.broken(Defect::ForgetDroppedClaim)).then_some(won.number);
+        self.take_over(session, id, Held { session, won_by });
         let now = self.shown_now();
         let Some(instance) = self.instances.get(id) else { return Take::Passed };
         won.bytes = won.bytes.saturating_add(batch.bytes);
@@ -150,22 +145,23 @@ impl State {
         Take::Taken
     }
 
-    /// Makes the session the holder. The epoch grows whenever the instance comes from the store's hands or another
-    /// session's: a session that gave it back and takes it again has two claims, and what it still sends for the first
-    /// must not pass for the second. The attempts grow when the last holder died with it.
-    fn take_over(&mut self, session: SessionId, id: &InstanceId, grip: Grip) {
+    /// Makes the session the holder. The epoch grows unless the session holds the instance already, by a claim whose answer it
+    /// never received: what it still sends for an earlier claim must not pass for this one. The attempts grow when the last
+    /// holder died before it committed under its epoch.
+    fn take_over(&mut self, session: SessionId, id: &InstanceId, holder: Held) {
         let Some(instance) = self.instances.get(id) else { return };
         let from_dead = instance.holder.is_some_and(|held| held.session != session);
         let continues = instance.holder.is_some_and(|held| held.session == session);
         let reclaims = instance.holder.is_none() && instance.last_holder == Some(session);
         let proven = instance.holder.is_some_and(|held| self.is_proven_dead(held.session));
+        let began = !instance.has_committed() || self.broken(Defect::KeptCountsAttempt);
         if from_dead {
             self.take_from_holder(id);
         }
         let keeps_epoch = from_dead && self.broken(Defect::TakeoverKeepsEpoch)
             || reclaims && self.broken(Defect::ReclaimKeepsEpoch);
         let uncounted = if proven { Defect::EndSessionUncounted } else { Defect::TakeoverUncounted };
-        let counts = from_dead && !self.broken(uncounted);
+        let counts = from_dead && began && !self.broken(uncounted);
         let Some(instance) = self.instances.get_mut(id) else { return };
         if !continues && !keeps_epoch {
             instance.epoch = instance.epoch.next();
@@ -173,11 +169,8 @@ impl State {
         if counts {
             instance.record.attempts = instance.record.attempts.saturating_add(1);
         }
-        if let Some(last) = &mut instance.last {
-            last.kept = false;
-        }
         instance.last_holder = Some(session);
-        instance.holder = Some(Held { session, grip });
+        instance.holder = Some(holder);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.turns.insert(id.clone());
         }
@@ -196,7 +189,7 @@ impl State {
         let fence = instance.fence(id);
         if let Some(session) = self.sessions.get_mut(&held.session) {
             session.turns.remove(id);
-            if !matches!(held.grip, Grip::Won(_)) {
+            if held.won_by.is_none() {
                 session.lost.push(Item::Turn(fence));
             }
         }

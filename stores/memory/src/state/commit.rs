@@ -12,7 +12,7 @@ use dauer_core::planted::{self, Bug};
 
 use super::instance::LastCommit;
 use super::task::HeldTask;
-use super::{Grip, Held, State};
+use super::{Held, State};
 use crate::defect::Defect;
 
 impl State {
@@ -134,12 +134,12 @@ impl State {
         for message in timers.chain(messages.into_iter().take(self.kept_of(Defect::LoseMessages))) {
             self.deliver(message);
         }
-        let kept = self.keep_or_release(by, id, then);
+        self.keep_or_release(by, id, then);
         let moment = self.moment;
         if let Some(instance) = self.instances.get_mut(id) {
             instance.refresh(moment);
             let taken = taken.iter().map(|lease| lease.fence.task).collect();
-            instance.last = Some(LastCommit { fence: fence.clone(), by, amendment, taken, kept, stale });
+            instance.last = Some(LastCommit { fence: fence.clone(), by, amendment, taken, stale });
         }
         self.answer(by, id, taken)
     }
@@ -300,7 +300,7 @@ impl State {
             self.tasks.insert(key.clone(), HeldTask::new(task, self.now()));
             match by {
                 Some(session) if at < take => {
-                    self.take_over_task(session, &key, Grip::HandedOut);
+                    self.take_over_task(session, &key, Held::by(session));
                     taken.extend(self.tasks.get(&key).map(|task| task.lease(self.shown_now())));
                 }
                 _ => self.reindex_task(&key),
@@ -309,27 +309,26 @@ impl State {
         taken
     }
 
-    /// What becomes of the claim; whether the session keeps it. An ended instance is never kept: what may wait for it
-    /// is a start, which the code of another host may have to run.
-    fn keep_or_release(&mut self, by: Option<SessionId>, id: &InstanceId, then: Then) -> bool {
+    /// What becomes of the claim. An ended instance is never kept: what may wait for it is a start, which the code of another
+    /// host may have to run.
+    fn keep_or_release(&mut self, by: Option<SessionId>, id: &InstanceId, then: Then) {
         let not_before = match then {
             Then::Keep => Default::default(),
             Then::Release { delay } => self.not_before(delay),
         };
         let moment = self.moment;
-        let Some(instance) = self.instances.get_mut(id) else { return false };
+        let Some(instance) = self.instances.get_mut(id) else { return };
         let releases = moment.defects.broken(Defect::KeepReleases)
             && instance.turn_batch(moment, usize::MAX, true).is_none();
         instance.not_before = not_before;
         let ended = instance.record.hold == dauer_store::Hold::Ended;
         let keeper = by.filter(|_| then == Then::Keep && !ended && !releases);
-        instance.holder = keeper.map(|session| Held { session, grip: Grip::HandedOut });
+        instance.holder = keeper.map(Held::by);
         if let Some(session) =
             by.filter(|_| keeper.is_none()).and_then(|session| self.sessions.get_mut(&session))
         {
             session.turns.remove(id);
         }
-        keeper.is_some()
     }
 
     /// The answer to a commit: what has arrived for an instance that is kept is handed out with it.
@@ -337,17 +336,16 @@ impl State {
         let moment = self.moment;
         let hides = self.broken(Defect::ArrivedEmpty);
         let now = self.shown_now();
-        let mut committed = Committed { revision: Default::default(), arrived: Vec::new(), taken, now };
+        let most = if self.broken(Defect::MailUnbounded) { usize::MAX } else { self.limits.mail_bytes };
+        let mut committed =
+            Committed { revision: Default::default(), arrived: Vec::new(), more: false, taken, now };
         if let Some(instance) = self.instances.get_mut(id) {
             committed.revision = instance.record.revision;
-            let kept = instance.last.as_ref().is_some_and(|last| last.kept);
             let holder = instance.holder.map(|held| held.session);
-            if let Some(session) = by.filter(|by| kept && holder == Some(*by)) {
-                let batch =
-                    instance.turn_batch(moment, usize::MAX, true).filter(|_| !hides).unwrap_or_default();
-                let grip = if batch.messages.is_empty() { Grip::Idle } else { Grip::HandedOut };
-                instance.holder = Some(Held { session, grip });
-                committed.arrived = batch.messages;
+            if instance.has_committed() && by.is_some() && holder == by {
+                let batch = instance.turn_batch(moment, most, true).unwrap_or_default();
+                committed.arrived = if hides { Vec::new() } else { batch.messages };
+                committed.more = batch.more;
             }
         }
         self.reindex_turn(id);

@@ -1,12 +1,19 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
-use dauer_store::{Class, Delivered, DropReason, Encoded, InstanceId, Message, Record, Refused};
+use std::time::Duration;
+
+use dauer_store::{Class, Delivered, DropReason, Encoded, Hint, InstanceId, Kind, Message, Record, Refused};
 use dauer_store_kit::inbox;
 use dauer_store_kit::judge::{self, Facts, opens};
 
 use super::State;
 use super::instance::Instance;
 use crate::defect::Defect;
+
+/// What the holder of an instance is told of a message that becomes visible after `delay`.
+fn mail_hint(id: &InstanceId, kind: Kind, delay: Duration) -> Hint {
+    if delay.is_zero() { Hint::Mail(id.clone()) } else { Hint::Due(kind, delay) }
+}
 
 impl State {
     /// A client's message.
@@ -108,6 +115,13 @@ impl State {
             let earliest = inbox::ready_by(instance.ready_at, message.visible_at);
             let postponed = moment.defects.broken(Defect::ReadyPostponed);
             instance.ready_at = Some(if postponed { message.visible_at } else { earliest });
+            if instance.holder.is_some() {
+                self.hints.push(mail_hint(
+                    &id,
+                    instance.record.queue.kind,
+                    message.visible_at.since(moment.now),
+                ));
+            }
         }
         instance.inbox.insert(message, moment.now, sequence);
         self.reindex_turn(&id);

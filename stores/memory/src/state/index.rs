@@ -85,11 +85,10 @@ impl<K: Clone> Index<K> {
         &self,
         since: Timestamp,
         wanted: impl Fn(&QueueKey) -> bool,
-        takes: impl Fn(&K) -> bool,
     ) -> Option<Timestamp> {
         let queues = self.queues.iter().filter(|(queue, _)| wanted(queue));
         let later = (Excluded((since, u64::MAX)), Unbounded);
-        let first = queues.filter_map(|(_, items)| items.range(later).find(|(_, item)| takes(item)));
+        let first = queues.filter_map(|(_, items)| items.range(later).next());
         first.map(|((time, _), _)| *time).min()
     }
 

@@ -19,22 +19,19 @@ use super::inbox::Inbox;
 use super::index::Place;
 use crate::defect::Defect;
 
-/// How firmly a session holds an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grip {
-    /// The host has it.
-    HandedOut,
-    /// A claim with that number won it; nobody has received the answer yet.
-    Won(u64),
-    /// Kept by a commit, with nothing to do.
-    Idle,
-}
-
-/// Who holds an item.
+/// The session that holds an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) session: SessionId,
-    pub(crate) grip: Grip,
+    /// The number of the claim that won it, until the caller has the answer.
+    pub(crate) won_by: Option<u64>,
+}
+
+impl Held {
+    /// An item whose holder has been told of it.
+    pub(crate) fn by(session: SessionId) -> Self {
+        Self { session, won_by: None }
+    }
 }
 
 /// What a repeated commit is recognised by, and answered from.
@@ -49,8 +46,6 @@ pub(crate) struct LastCommit {
     pub(crate) amendment: Option<Box<Checkpoint>>,
     /// The tasks it leased to the session.
     pub(crate) taken: Vec<MessageId>,
-    /// Whether the session still holds the instance by this commit, and not by a later claim.
-    pub(crate) kept: bool,
     /// The record before; only a defect keeps it.
     pub(crate) stale: Option<Box<Record>>,
 }
@@ -109,6 +104,11 @@ impl Instance {
             revision: self.record.revision,
             epoch: self.epoch,
         }
+    }
+
+    /// Whether the session that holds it has committed under its epoch.
+    pub(crate) fn has_committed(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.by.is_some() && last.fence.epoch == self.epoch)
     }
 
     /// Whether that message waits.

@@ -6,7 +6,7 @@ use dauer_store_kit::session::Life;
 use super::instance::Instance;
 use super::sessions::Session;
 use super::task::{HeldTask, TaskKey};
-use super::{Grip, Held, State};
+use super::{Held, State};
 
 impl State {
     /// Loads one part.
@@ -104,5 +104,5 @@ impl State {
 }
 
 fn handed_out(session: SessionId) -> Held {
-    Held { session, grip: Grip::HandedOut }
+    Held::by(session)
 }

@@ -13,6 +13,7 @@ mod index;
 mod inspect;
 mod instance;
 mod load;
+mod mail;
 mod purge;
 mod query;
 mod release;
@@ -31,7 +32,7 @@ use dauer_store_kit::judge;
 
 use crate::defect::{Defect, Defects};
 use index::{Index, Place};
-use instance::{Grip, Held, Instance};
+use instance::{Held, Instance};
 use sessions::Session;
 use starts::RemovedStarts;
 use task::{HeldTask, TaskKey};
@@ -155,9 +156,10 @@ impl State {
     }
 
     /// Whether others than the holder may take a turn.
-    fn may_be_taken(&self, held: &Held) -> bool {
+    fn may_be_taken(&self, instance: &Instance) -> bool {
+        let Some(held) = &instance.holder else { return true };
         let renewed = self.sessions.get(&held.session).is_some_and(|session| session.renewed);
-        let snatched = held.grip != Grip::Idle && !renewed && self.broken(Defect::ClaimHeld);
+        let snatched = !instance.has_committed() && !renewed && self.broken(Defect::ClaimHeld);
         !self.is_live(held.session) || snatched
     }
 
@@ -177,10 +179,8 @@ impl State {
     /// waits, of the holder, or of the holder's life.
     fn reindex_turn(&mut self, id: &InstanceId) {
         let Some(instance) = self.instances.get(id) else { return };
-        let free = match &instance.holder {
-            None => true,
-            Some(held) => held.grip == Grip::Idle || self.may_be_taken(held),
-        };
+        let offered = instance.has_committed() && self.broken(Defect::ClaimTakesKept);
+        let free = offered || self.may_be_taken(instance);
         let wanted = instance
             .ready_at
             .filter(|_| free)

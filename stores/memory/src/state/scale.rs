@@ -44,15 +44,12 @@ impl State {
         let now = self.now();
         let since = now.before(DUE_OVERLAP);
         let wanted = |queue: &QueueKey| queues.admits(queue);
-        // What another session keeps is for that one.
-        let takes = |id: &InstanceId| {
-            let holder = self.instances.get(id).and_then(|instance| instance.holder);
-            holder.is_none_or(|held| held.session == session || !self.is_live(held.session))
-        };
-        let turns = self.ready_turns.next_time(since, wanted, takes);
-        let tasks = self.ready_tasks.next_time(since, wanted, |_| true);
+        let turns = self.ready_turns.next_time(since, wanted);
+        let mail =
+            self.held_mail(session).filter_map(|(_, ready_at)| Some(ready_at).filter(|at| *at > since)).min();
+        let tasks = self.ready_tasks.next_time(since, wanted);
         let late = u32::from(self.broken(Defect::NextDueTooLate));
-        Ok([turns, tasks].into_iter().flatten().min().map(|time| time.since(now) * (1 + late)))
+        Ok([turns, mail, tasks].into_iter().flatten().min().map(|time| time.since(now) * (1 + late)))
     }
 
     fn is_turn_held(&self, id: &InstanceId) -> bool {

@@ -6,7 +6,7 @@ use dauer_store::{
 };
 
 use super::gather::Take;
-use super::{Grip, Held, Place, State};
+use super::{Held, Place, State};
 use crate::defect::Defect;
 
 /// A task is found by its instance first, so that an instance's tasks stand together.
@@ -95,9 +95,9 @@ impl State {
         leases.retain(|lease| {
             let key = (lease.fence.instance.clone(), lease.fence.task);
             let Some(task) = self.tasks.get_mut(&key) else { return false };
-            let mine = task.holder == Some(Held { session, grip: Grip::Won(won.number) });
+            let mine = task.holder == Some(Held { session, won_by: Some(won.number) });
             if mine {
-                task.holder = Some(Held { session, grip: Grip::HandedOut });
+                task.holder = Some(Held::by(session));
             }
             mine || self.broken(Defect::ForgetDroppedClaim)
         });
@@ -108,8 +108,7 @@ impl State {
         let held = self.sessions.get(&session).into_iter().flat_map(|s| s.tasks.iter());
         let undelivered = held.filter(|key| {
             self.tasks.get(*key).is_some_and(|task| {
-                let won =
-                    matches!(task.holder, Some(Held { session: s, grip: Grip::Won(_) }) if s == session);
+                let won = task.holder.is_some_and(|held| held.session == session && held.won_by.is_some());
                 won && !task.withdrawn && want.queues.admits(&task.task.queue)
             })
         });
@@ -128,9 +127,8 @@ impl State {
         if bytes > want.bytes && !won.leases.is_empty() {
             return Take::Full;
         }
-        let grip =
-            if self.broken(Defect::ForgetDroppedClaim) { Grip::HandedOut } else { Grip::Won(won.number) };
-        self.take_over_task(session, key, grip);
+        let won_by = (!self.broken(Defect::ForgetDroppedClaim)).then_some(won.number);
+        self.take_over_task(session, key, Held { session, won_by });
         let now = self.shown_now();
         let Some(task) = self.tasks.get(key) else { return Take::Passed };
         won.bytes = bytes;
@@ -139,7 +137,7 @@ impl State {
     }
 
     /// Makes the session the holder of a task, as for turns.
-    pub(super) fn take_over_task(&mut self, session: SessionId, key: &TaskKey, grip: Grip) {
+    pub(super) fn take_over_task(&mut self, session: SessionId, key: &TaskKey, holder: Held) {
         let Some(task) = self.tasks.get(key) else { return };
         let from_dead = task.holder.is_some_and(|held| held.session != session);
         let continues = task.holder.is_some_and(|held| held.session == session);
@@ -160,7 +158,7 @@ impl State {
             task.attempts = task.attempts.saturating_add(1);
         }
         task.last_holder = Some(session);
-        task.holder = Some(Held { session, grip });
+        task.holder = Some(holder);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.tasks.insert(key.clone());
         }
@@ -174,7 +172,7 @@ impl State {
         let fence = task.fence();
         if let Some(session) = self.sessions.get_mut(&held.session) {
             session.tasks.remove(key);
-            if !matches!(held.grip, Grip::Won(_)) {
+            if held.won_by.is_none() {
                 session.lost.push(Item::Task(fence));
             }
         }
@@ -219,9 +217,7 @@ impl State {
                 continue;
             };
             // What was won and never handed out nobody is running: there is no answer to wait for.
-            let runs = task
-                .holder
-                .is_some_and(|held| !matches!(held.grip, Grip::Won(_)) && self.is_live(held.session));
+            let runs = task.holder.is_some_and(|held| held.won_by.is_none() && self.is_live(held.session));
             if runs {
                 if let Some(task) = self.tasks.get_mut(&key) {
                     task.withdrawn = true;

@@ -218,7 +218,9 @@ fn what_a_session_keeps_is_due_for_it_alone_as_long_as_it_lives() {
     let next = |session: &Arc<dyn Work>| block_on(session.next_due(&Queues::default())).unwrap();
     assert_eq!((next(&keeper), next(&other)), (Some(HOUR), None));
     w.clock.advance(LEASE);
-    assert_eq!(next(&other), Some(HOUR - LEASE), "whoever kept it is gone");
+    block_on(other.renew()).unwrap();
+    assert_eq!(turns(&other, want(1)), [], "it is not due");
+    assert_eq!(next(&other), Some(HOUR - LEASE), "the claim has found that its session expired");
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn what_is_too_large_changes_nothing() {
         checkpoint_items: 1,
         message_bytes: 20,
         delay: HOUR,
-        removed_starts: limits.removed_starts,
+        ..limits
     });
     let session = w.session();
     let turn = turn_of(&session, "order");

@@ -39,7 +39,12 @@ fn an_expired_session_that_renews_has_what_nobody_took() {
     assert!(tasks(&other).is_empty(), "and so is the other task");
     let scale = block_on(w.hub.scale()).unwrap();
     assert_eq!((scale.ready.len(), scale.held[&Kind::Activity]), (0, 2));
-    assert_eq!(turn_of(&session, "order").fence.epoch, turn.fence.epoch);
+    let fence = Fence { revision: turn.fence.revision.next(), ..turn.fence };
+    assert_eq!(
+        block_on(session.mail(vec![fence])).remove(0).unwrap().messages.len(),
+        1,
+        "under the same epoch"
+    );
     assert_eq!(complete(&session, w.answer(&kept)), Delivered::Applied);
     assert_eq!(complete(&session, w.answer(&lease)), Delivered::Dropped(DropReason::NotHeld));
 }

@@ -74,9 +74,16 @@ impl Listeners {
         let ready = std::mem::take(&mut group.ready).into_iter().map(|(hub, kind)| (hub, Hint::Ready(kind)));
         let due = std::mem::take(&mut group.due).into_iter();
         let due = due.map(|(hub, kind, after)| (hub, Hint::Due(kind, after)));
-        for (hub, hint) in ready.chain(due).chain(group.hints.drain(..)) {
+        let mail =
+            std::mem::take(&mut group.mail).into_iter().map(|(hub, instance)| (hub, Hint::Mail(instance)));
+        for (hub, hint) in ready.chain(due).chain(mail).chain(group.hints.drain(..)) {
             for listener in all.get_mut(&hub).into_iter().flatten() {
-                if listener.ear == Ear::Client || !matches!(hint, Hint::Status(..) | Hint::Ended(..)) {
+                let is_for = match hint {
+                    Hint::Status(..) | Hint::Ended(..) => listener.ear == Ear::Client,
+                    Hint::Mail(_) => listener.ear == Ear::Host,
+                    _ => true,
+                };
+                if is_for {
                     listener.send(hint.clone());
                 }
             }

@@ -8,7 +8,7 @@ use dauer_store_kit::judge::{self, Recall};
 
 use super::Scope;
 use super::commit::Committer;
-use super::instance::{Grip, Held, Instance};
+use super::instance::Instance;
 use super::tail::HistoryRow;
 use crate::fail::Outcome;
 
@@ -39,12 +39,14 @@ impl Scope<'_, '_> {
             self.put_out(&mut instance)?;
         }
         let taken = self.insert_tasks((by.session, keeper), &mut instance, (tasks, *take))?;
+        // What the turn sends to its own instance needs no hint: the answer has it.
+        instance.holder = None;
         self.deliver_all(&mut instance, timers.iter().chain(messages))?;
         instance.not_before = match then {
             Then::Keep => Timestamp::default(),
             Then::Release { delay } => judge::not_before(*delay, self.now),
         };
-        instance.holder = keeper.map(|session| Held { session, grip: Grip::Idle });
+        instance.holder = keeper;
         self.refresh(&mut instance)?;
         instance.last = Some(LastCommit {
             execution: fence.execution,
@@ -54,7 +56,7 @@ impl Scope<'_, '_> {
             amendment: by.session.is_none().then(|| digest(checkpoint)),
             taken: taken.iter().map(|lease| lease.fence.task).collect(),
         });
-        let committed = self.answer(by.session, &mut instance, taken)?;
+        let committed = self.answer(by.session, &instance, taken)?;
         match history {
             History::Append(batch) => self.store_turn(by, &mut instance, batch)?,
             History::Replace { .. } => self.store_all(&mut instance)?,

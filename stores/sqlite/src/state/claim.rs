@@ -6,7 +6,7 @@ use dauer_store::{ClaimedTurn, Kind, Refused, SessionId, Timestamp, Want};
 
 use super::gather::{Take, tags_match};
 use super::inbox::TurnBatch;
-use super::instance::{Grip, Held, Instance};
+use super::instance::Instance;
 use super::undelivered::Parcel;
 use super::{Scope, What};
 use crate::fail::{Fail, Outcome};
@@ -59,14 +59,6 @@ impl Scope<'_, '_> {
                 return Ok(won);
             }
         }
-        for key in self.kept_turns(session)? {
-            let Some(instance) = readable(self.fetch_at(key))?.flatten() else { continue };
-            if self.is_offered_in(want, &instance)?
-                && let Take::Full = self.win_turn(want, instance, &mut won)?
-            {
-                return Ok(won);
-            }
-        }
         self.win_due(want, &mut won)?;
         Ok(won)
     }
@@ -77,7 +69,7 @@ impl Scope<'_, '_> {
             let Some(instance) = readable(scope.fetch_due(due))?.flatten() else { return Ok(Take::Passed) };
             let free = match instance.holder {
                 None => true,
-                Some(held) => held.session != won.session && !scope.lives(held.session)?,
+                Some(session) => session != won.session && !scope.lives(session)?,
             };
             if free { scope.win_turn(want, instance, won) } else { Ok(Take::Passed) }
         })
@@ -99,8 +91,7 @@ impl Scope<'_, '_> {
     /// An instance that an earlier claim of the session won, if it is still so. Else nobody waits for it any more.
     fn undelivered_turn(&mut self, session: i64, key: i64, epoch: u64) -> Outcome<Option<Box<Instance>>> {
         let instance = readable(self.fetch_at(key))?.flatten();
-        let mine = instance
-            .filter(|i| i.epoch.0 == epoch && i.holder == Some(Held { session, grip: Grip::Claimed }));
+        let mine = instance.filter(|i| i.epoch.0 == epoch && i.holder == Some(session) && !i.has_committed());
         if mine.is_none() {
             self.group.stale.push((session, (What::Turn, key, epoch)));
         }
@@ -111,15 +102,6 @@ impl Scope<'_, '_> {
     fn is_offered_in(&self, want: &Want, instance: &Instance) -> Outcome<bool> {
         let opening = readable(self.opening_of(instance))?.flatten();
         Ok(want.queues.admits(opening.as_ref().map_or(&instance.record.queue, |next| &next.queue)))
-    }
-
-    /// What the session kept with nothing to do, and has something to do now.
-    fn kept_turns(&self, session: i64) -> Outcome<Vec<i64>> {
-        let mut find = self.db.prepare_cached(
-            "SELECT key FROM instances WHERE holder = ?1 AND grip = 2 AND ready_at <= ?2 ORDER BY ready_at",
-        )?;
-        let rows = find.query_map(params![session, self.now.0], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Takes one instance, if it is ready, wanted, and small enough for what is left of the claim's bytes.
@@ -163,20 +145,21 @@ impl Scope<'_, '_> {
         Ok(Err(if ready { Take::Full } else { Take::Passed }))
     }
 
-    /// Makes the session the holder. The epoch grows whenever the instance comes from the store's hands or another
-    /// session's: a session that gave it back and takes it again has two claims, and what it still sends for the first
-    /// must not pass for the second. The attempts grow when the last holder died with it.
+    /// Makes the session the holder. The epoch grows unless the session holds the instance already, by a claim whose answer it
+    /// never received: what it still sends for an earlier claim must not pass for this one. The attempts grow when the last
+    /// holder died before it committed under its epoch.
     fn take_over(&mut self, session: i64, instance: &mut Instance) -> Outcome<()> {
         let continues = instance.is_held_by(session);
         let from_dead = instance.holder.is_some() && !continues;
         if from_dead {
             self.take_from_holder(instance)?;
-            instance.record.attempts = instance.record.attempts.saturating_add(1);
+            let died_in_turn = u32::from(!instance.has_committed());
+            instance.record.attempts = instance.record.attempts.saturating_add(died_in_turn);
         }
         if !continues {
             instance.epoch = instance.epoch.next();
         }
-        instance.holder = Some(Held { session, grip: Grip::Claimed });
+        instance.holder = Some(session);
         self.group.effort.claims += 1;
         self.group.won_again.insert((What::Turn, instance.key));
         if from_dead { self.store_all(instance) } else { self.store_hold(instance) }

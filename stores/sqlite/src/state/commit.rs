@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dauer_store::{Checkpoint, Committed, Completion, Refused, SessionId, TaskLease};
 use dauer_store_kit::judge;
 
-use super::instance::{Grip, Held, Instance};
+use super::instance::Instance;
 use super::task::HeldTask;
 use super::{Scope, fenced};
 use crate::fail::Outcome;
@@ -102,33 +102,29 @@ impl Scope<'_, '_> {
 
     /// The answer to a commit: what has arrived for an instance that is kept is handed out with it.
     pub(super) fn answer(
-        &mut self,
+        &self,
         by: Option<i64>,
-        instance: &mut Instance,
+        instance: &Instance,
         taken: Vec<TaskLease>,
     ) -> Outcome<Committed> {
         let (revision, now) = (instance.record.revision, self.now);
-        let mut committed = Committed { revision, arrived: Vec::new(), taken, now };
-        let kept = instance.holder.filter(|held| held.grip != Grip::Claimed && by == Some(held.session));
-        if let Some(Held { session, .. }) = kept {
-            let batch = self.turn_batch(instance, usize::MAX, true)?.unwrap_or_default();
-            let grip = if batch.messages.is_empty() { Grip::Idle } else { Grip::Kept };
-            instance.holder = Some(Held { session, grip });
-            committed.arrived = batch.messages;
+        let mut committed = Committed { revision, arrived: Vec::new(), more: false, taken, now };
+        if by.is_some() && instance.holder == by && instance.has_committed() {
+            let batch = self.turn_batch(instance, self.limits.mail_bytes, true)?.unwrap_or_default();
+            (committed.arrived, committed.more) = (batch.messages, batch.more);
         }
         Ok(committed)
     }
 
     /// The answer to a commit that was sent again because its outcome was unknown.
-    fn answer_again(&mut self, by: Option<i64>, mut instance: Box<Instance>) -> Outcome<Committed> {
+    fn answer_again(&mut self, by: Option<i64>, instance: Box<Instance>) -> Outcome<Committed> {
         let mut taken = Vec::new();
         for id in instance.last.as_ref().map(|last| last.taken.clone()).unwrap_or_default() {
             let task = self.task_of(&instance, id)?;
             let held = task.filter(|task| by.is_some() && task.holder == by);
             taken.extend(held.map(|task| task.lease(self.now)));
         }
-        let committed = self.answer(by, &mut instance, taken)?;
-        self.store_hold(&mut instance)?;
+        let committed = self.answer(by, &instance, taken)?;
         self.put_back(instance);
         Ok(committed)
     }

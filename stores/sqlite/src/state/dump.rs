@@ -125,7 +125,7 @@ impl View<'_> {
             outbox.push(read_message(&row.get::<_, Vec<u8>>(0)?)?);
         }
         Ok(InstanceDump {
-            holder: self.holder_id(instance.holder.map(|held| held.session))?,
+            holder: self.holder_id(instance.holder)?,
             history: self.slice(key, 0, usize::MAX)?.batches,
             prologue: self.waiting(&instance, true)?,
             inbox: self.waiting(&instance, false)?,

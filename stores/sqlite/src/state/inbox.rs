@@ -67,7 +67,7 @@ impl View<'_> {
             "SELECT key, kind, position, body FROM inbox WHERE instance = ?1
              ORDER BY kind <> 0, position, key LIMIT ?2",
         )?;
-        let mut rows = find.query(params![instance, super::signed(max as u64 + 1)])?;
+        let mut rows = find.query(params![instance, super::signed((max as u64).saturating_add(1))])?;
         let mut inbox = Vec::new();
         while let Some(row) = rows.next()? {
             if inbox.len() == max {

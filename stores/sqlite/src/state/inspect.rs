@@ -21,7 +21,7 @@ impl View<'_> {
         let Some(instance) = self.instance(id)? else { return Ok(None) };
         let (waiting, messages) = self.inspect_inbox(&instance)?;
         let (open, tasks) = self.inspect_tasks(&instance)?;
-        let holder = instance.holder.map(|held| self.holder(held.session)).transpose()?;
+        let holder = instance.holder.map(|session| self.holder(session)).transpose()?;
         let ready_at = instance.ready_at.map(|at| at.max(instance.not_before));
         Ok(Some(Inspection { now: self.now, holder, ready_at, waiting, messages, open, tasks }))
     }

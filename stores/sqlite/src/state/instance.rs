@@ -18,29 +18,12 @@ use super::task::HeldTask;
 use super::{Scope, View, unsigned};
 use crate::fail::{Fail, Outcome};
 
-/// How firmly a session holds an instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grip {
-    /// By a claim.
-    Claimed,
-    /// Kept by a commit, with nothing to do.
-    Idle,
-    /// Kept by a commit, which answered with what had arrived.
-    Kept,
-}
-
-/// Who holds an instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) session: i64,
-    pub(super) grip: Grip,
-}
-
 /// The columns of which only what differs from the file is written. Most of them are in indexes, and SQLite maintains the
 /// index of every column that a statement names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Placement {
-    pub(super) holder: Option<Held>,
+    /// The key of the session that holds it.
+    pub(super) holder: Option<i64>,
     pub(super) ready_at: Option<Timestamp>,
     pub(super) place: Option<Timestamp>,
     pub(super) offered: i64,
@@ -93,7 +76,8 @@ pub(super) struct Instance {
     pub(super) id: InstanceId,
     pub(super) record: Record,
     pub(super) epoch: Epoch,
-    pub(super) holder: Option<Held>,
+    /// The key of the session that holds it.
+    pub(super) holder: Option<i64>,
     /// The earliest time of a waiting, admitted message.
     pub(super) ready_at: Option<Timestamp>,
     pub(super) not_before: Timestamp,
@@ -133,7 +117,7 @@ macro_rules! select_instances {
     // Behind another table, which leads the way.
     (from $table:literal, $tail:expr) => {
         concat!(
-            "SELECT i.key, i.id, i.epoch, i.holder, i.grip, i.ready_at, i.not_before, i.remembered, i.last, i.place,
+            "SELECT i.key, i.id, i.epoch, i.holder, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
                 i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
                 i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events, i.start
@@ -158,22 +142,16 @@ impl Instance {
 
     fn read_row(row: &Row<'_>) -> Outcome<Self> {
         let record = read_record(row)?;
-        let holder = row.get::<_, Option<i64>>(3)?;
-        let grip = match row.get(4)? {
-            2 => Grip::Idle,
-            3 => Grip::Kept,
-            _ => Grip::Claimed,
-        };
-        let last = row.get_ref(8)?.as_blob_or_null().unwrap_or_default();
-        let start = row.get_ref(35)?.as_blob_or_null().unwrap_or_default().map(Box::from);
+        let last = row.get_ref(7)?.as_blob_or_null().unwrap_or_default();
+        let start = row.get_ref(34)?.as_blob_or_null().unwrap_or_default().map(Box::from);
         let (epoch, not_before, remembered) =
-            (Epoch(unsigned(row.get(2)?)), Timestamp(row.get(6)?), row.get(7)?);
+            (Epoch(unsigned(row.get(2)?)), Timestamp(row.get(5)?), row.get(6)?);
         let stored = Placement {
-            holder: holder.map(|session| Held { session, grip }),
-            ready_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
-            place: row.get::<_, Option<i64>>(9)?.map(Timestamp),
-            offered: row.get(10)?,
-            queue: row.get(11)?,
+            holder: row.get(3)?,
+            ready_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+            place: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+            offered: row.get(9)?,
+            queue: row.get(10)?,
             created: record.times.created,
             completed: record.times.completed,
             standing: Standing::of(&record, (epoch, not_before, remembered), start.is_some()),
@@ -201,9 +179,9 @@ impl Instance {
             tasks: BTreeMap::new(),
             has_task_rows: true,
         };
-        match row.get_ref(33)?.as_blob_or_null().unwrap_or_default() {
+        match row.get_ref(32)?.as_blob_or_null().unwrap_or_default() {
             Some(tail) => instance.read_tail(row, tail)?,
-            None => instance.read_taken(row.get_ref(28)?.as_blob_or_null().unwrap_or_default())?,
+            None => instance.read_taken(row.get_ref(27)?.as_blob_or_null().unwrap_or_default())?,
         }
         Ok(instance)
     }
@@ -272,7 +250,12 @@ impl Instance {
     }
 
     pub(super) fn is_held_by(&self, session: i64) -> bool {
-        self.holder.is_some_and(|held| held.session == session)
+        self.holder == Some(session)
+    }
+
+    /// Whether the session that holds it has committed under its epoch.
+    pub(super) fn has_committed(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.by.is_some() && last.epoch == self.epoch)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -293,27 +276,27 @@ impl Instance {
 }
 
 fn read_record(row: &Row<'_>) -> Outcome<Record> {
-    let (kind, version) = (kind_of(row.get(24)?)?, row.get_ref(26)?.as_str().unwrap_or_default());
-    let name = row.get_ref(25)?.as_str().unwrap_or_default();
+    let (kind, version) = (kind_of(row.get(23)?)?, row.get_ref(25)?.as_str().unwrap_or_default());
+    let name = row.get_ref(24)?.as_str().unwrap_or_default();
     let queue = QueueKey::new(kind, name, version.strip_prefix('='));
-    let run: ExecutionId = execution(row.get_ref(12)?.as_blob().unwrap_or_default())?;
+    let run: ExecutionId = execution(row.get_ref(11)?.as_blob().unwrap_or_default())?;
     let mut record = Record::pending(queue, run, MessageId([0; 16]));
-    record.generation = row.get(13)?;
-    record.revision = Revision(unsigned(row.get(14)?));
-    record.status = status_of(row.get(15)?)?;
-    record.attempts = row.get(17)?;
+    record.generation = row.get(12)?;
+    record.revision = Revision(unsigned(row.get(13)?));
+    record.status = status_of(row.get(14)?)?;
+    record.attempts = row.get(16)?;
     record.times = Times {
-        created: Timestamp(row.get(18)?),
+        created: Timestamp(row.get(17)?),
         accepted: Timestamp::default(),
-        updated: Timestamp(row.get(19)?),
+        updated: Timestamp(row.get(18)?),
         scheduled: None,
-        completed: row.get::<_, Option<i64>>(20)?.map(Timestamp),
+        completed: row.get::<_, Option<i64>>(19)?.map(Timestamp),
     };
-    record.history_len = row.get(21)?;
-    record.history_bytes = unsigned(row.get(22)?);
-    read_base(row.get_ref(23)?.as_blob().unwrap_or_default(), &mut record)?;
-    let details = row.get_ref(27)?.as_blob_or_null().unwrap_or_default();
-    read_details(details, row.get(16)?, &mut record)?;
+    record.history_len = row.get(20)?;
+    record.history_bytes = unsigned(row.get(21)?);
+    read_base(row.get_ref(22)?.as_blob().unwrap_or_default(), &mut record)?;
+    let details = row.get_ref(26)?.as_blob_or_null().unwrap_or_default();
+    read_details(details, row.get(15)?, &mut record)?;
     Ok(record)
 }
 

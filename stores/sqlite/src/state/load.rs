@@ -6,7 +6,7 @@ use dauer_store::{Cause, DumpItem, InstanceDump, Refused, SessionId, TaskDump, T
 use dauer_store_kit::codec::{reason_code, write_message};
 use dauer_store_kit::session::LEASE_UNKNOWN;
 
-use super::instance::{Grip, Held, Instance};
+use super::instance::Instance;
 use super::task::HeldTask;
 use super::{ABSENT, Scope, signed};
 use crate::fail::{Fail, Outcome};
@@ -72,7 +72,7 @@ impl Scope<'_, '_> {
         let queue = self.queue_key(&dump.record.queue)?;
         let mut instance = Instance::new(dump.id, dump.record, (queue, dump.epoch));
         self.insert_instance(&mut instance)?;
-        instance.holder = holder.map(|session| Held { session, grip: Grip::Claimed });
+        instance.holder = holder;
         instance.not_before = dump.not_before;
         for stored in dump.history {
             self.load_batch(instance.key, &stored)?;

@@ -19,6 +19,7 @@ mod inbox;
 mod inspect;
 mod instance;
 mod load;
+mod mail;
 mod next_run;
 mod offer;
 mod purge;
@@ -99,8 +100,8 @@ pub(crate) struct Group {
     pub(crate) hints: Vec<(HubName, Hint)>,
     /// Which work may be ready: told once, however much there is.
     pub(crate) ready: BTreeSet<(HubName, Kind)>,
-    /// Some of it is for whoever keeps the instance.
-    pub(crate) kept_ready: bool,
+    /// Held instances for which messages have become visible.
+    pub(crate) mail: BTreeSet<(HubName, InstanceId)>,
     /// How long until the first of it is ready that is not yet.
     pub(crate) due: Vec<(HubName, Kind, Duration)>,
     /// Claims that wait for what this transaction makes ready.
@@ -136,7 +137,7 @@ impl Group {
             hot: Hot::new(memory),
             hints: Vec::new(),
             ready: BTreeSet::new(),
-            kept_ready: false,
+            mail: BTreeSet::new(),
             due: Vec::new(),
             offers: Vec::new(),
             effort: Effort::default(),
@@ -156,7 +157,7 @@ impl Group {
     pub(crate) fn begin(&mut self) {
         self.hints.clear();
         self.ready.clear();
-        self.kept_ready = false;
+        self.mail.clear();
         self.due.clear();
         self.effort = Effort::default();
         self.touched.clear();
@@ -310,6 +311,14 @@ impl<'g, 'c> Scope<'g, 'c> {
             Some((_, _, earliest)) => *earliest = after.min(*earliest),
             None => self.group.due.push((self.name.clone(), kind, after)),
         }
+    }
+
+    /// Tells the holder of an instance of a message that is visible at that time.
+    fn hint_mail(&mut self, instance: &instance::Instance, at: Timestamp) {
+        if at > self.now {
+            return self.hint_of(instance.record.queue.kind, at);
+        }
+        self.group.mail.insert((self.name.clone(), instance.id.clone()));
     }
 
     fn check_message(&self, message: &Message) -> Outcome<()> {

@@ -8,7 +8,7 @@ use dauer_store::{ClaimedTurn, HubName, Kind, Message, Refused, SessionId, Want}
 use super::claim::Won;
 use super::gather::tags_match;
 use super::inbox::TurnBatch;
-use super::instance::{Grip, Held, Instance};
+use super::instance::Instance;
 use super::{Scope, What};
 use crate::fail::{Fail, Outcome};
 
@@ -62,7 +62,7 @@ impl Scope<'_, '_> {
             Err(broken) => return Err(broken),
         };
         instance.epoch = instance.epoch.next();
-        instance.holder = Some(Held { session, grip: Grip::Claimed });
+        instance.holder = Some(session);
         Ok(Some(at))
     }
 
@@ -70,8 +70,8 @@ impl Scope<'_, '_> {
     pub(super) fn hand_over(&mut self, at: usize, instance: &Instance, message: Message) {
         self.group.won_again.insert((What::Turn, instance.key));
         let (hub, now) = (self.view.hub, self.now);
-        let (Some(offer), Some(held)) = (self.group.offers.get_mut(at), instance.holder) else { return };
-        let won = offer.won.get_or_insert_with(|| Won::nothing(held.session, &offer.want));
+        let (Some(offer), Some(session)) = (self.group.offers.get_mut(at), instance.holder) else { return };
+        let won = offer.won.get_or_insert_with(|| Won::nothing(session, &offer.want));
         won.push(
             instance,
             TurnBatch { bytes: message.event.len(), messages: vec![message], more: false },
@@ -93,7 +93,7 @@ impl Scope<'_, '_> {
         };
         let won = offer.won.get_or_insert_with(|| Won::nothing(session, &offer.want));
         self.win_due(&offer.want, won)?;
-        if !won.items.is_empty() && !self.group.kept_ready && !self.has_due_turns()? {
+        if !won.items.is_empty() && !self.has_due_turns()? {
             let name = self.name;
             self.group.ready.retain(|(hub, kind)| hub != name || *kind == Kind::Activity);
         }

@@ -8,7 +8,7 @@ use dauer_store_kit::inbox;
 
 use super::Scope;
 use super::inbox::{DELAYED, IN_ROW, PLAIN, PROLOGUE, Waiting};
-use super::instance::{Grip, Instance};
+use super::instance::Instance;
 use crate::fail::Outcome;
 
 /// Puts a message where it belongs.
@@ -29,6 +29,12 @@ impl Instance {
     /// The message that lies in its row, while the inbox is not known.
     pub(super) fn read_start(&self) -> Outcome<Option<Message>> {
         Ok(self.start.as_deref().map(read_message).transpose()?)
+    }
+
+    /// All that waits: that message, and what is in the inbox.
+    pub(super) fn know_inbox_with(&mut self, start: Message, mut inbox: Vec<Waiting>) {
+        enter(&mut inbox, Waiting::in_row(start, self.record.times.created));
+        self.inbox = Some(inbox);
     }
 
     /// That message, for its row.
@@ -109,10 +115,8 @@ impl Scope<'_, '_> {
         }
         let earliest = inbox::ready_by(instance.ready_at, message.visible_at);
         instance.ready_at = Some(earliest);
-        let idle = instance.holder.is_some_and(|held| held.grip == Grip::Idle);
-        if idle {
-            self.group.kept_ready |= earliest <= self.now;
-            self.hint_of(instance.record.queue.kind, earliest);
+        if instance.holder.is_some() {
+            self.hint_mail(instance, message.visible_at);
         }
         Ok(())
     }

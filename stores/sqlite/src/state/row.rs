@@ -8,7 +8,7 @@ use dauer_store_kit::codec::{
 };
 use dauer_store_kit::judge::is_shown;
 
-use super::instance::{Grip, Held, Instance, Placement, Standing};
+use super::instance::{Instance, Placement, Standing};
 use super::{Scope, signed};
 use crate::fail::Outcome;
 
@@ -38,7 +38,7 @@ macro_rules! update_standing {
 macro_rules! update_hold {
     ($($more:literal),*) => {
         update_standing!(
-            ", grip = ?18, ready_at = ?19, holder = ?20, place = ?21, offered = ?22"
+            ", ready_at = ?18, holder = ?19, place = ?20, offered = ?21"
             $(, $more)*
         )
     };
@@ -51,8 +51,8 @@ pub(super) enum Change {
     Turn,
     /// What most turns leave as it is.
     Standing,
-    /// How firmly it is held.
-    Grip,
+    /// When its next message is visible.
+    Ready,
     /// Who holds it, and where claims look for it.
     Hold,
     /// It has ended.
@@ -67,10 +67,10 @@ impl Change {
         match self {
             Self::Turn => (update_turn!(), 8),
             Self::Standing => (update_standing!(), 17),
-            Self::Grip => (update_standing!(", grip = ?18, ready_at = ?19"), 19),
-            Self::Hold => (update_hold!(), 22),
-            Self::End => (update_hold!(", completed = ?23"), 23),
-            Self::Run => (update_hold!(", completed = ?23, queue = ?24, created = ?25, base = ?26"), 26),
+            Self::Ready => (update_standing!(", ready_at = ?18"), 18),
+            Self::Hold => (update_hold!(), 21),
+            Self::End => (update_hold!(", completed = ?22"), 22),
+            Self::Run => (update_hold!(", completed = ?22, queue = ?23, created = ?24, base = ?25"), 25),
         }
     }
 }
@@ -79,15 +79,14 @@ impl Scope<'_, '_> {
     /// Adds an instance that is not there, ready from when it says.
     pub(super) fn insert_instance(&mut self, instance: &mut Instance) -> Outcome<()> {
         self.settle(instance)?;
-        let (holder, grip) = held_columns(instance);
         let record = &instance.record;
         let hub = self.view.hub;
         self.run(
             "INSERT INTO instances (hub, id, queue, offered, execution, generation, revision, epoch, status, hold,
                 stalled, attempts, created, updated, completed, history_len, history_bytes, ready_at, not_before, place,
-                base, holder, grip, start, remembered)
+                base, holder, start, remembered)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-                ?23, ?24, 0)",
+                ?23, 0)",
             params![
                 hub,
                 instance.id.as_str(),
@@ -110,8 +109,7 @@ impl Scope<'_, '_> {
                 instance.not_before.0,
                 instance.place.map(|time| time.0),
                 write_base(record),
-                holder,
-                grip,
+                instance.holder,
                 instance.write_start(),
             ],
         )?;
@@ -149,30 +147,25 @@ impl Scope<'_, '_> {
             return self.store_all(instance);
         }
         self.settle(instance)?;
-        let (holder, grip) = held_columns(instance);
         let (now, stored) = (instance.placement(), instance.stored);
-        if (now.holder.map(|held| held.session), now.place, now.offered)
-            == (stored.holder.map(|held| held.session), stored.place, stored.offered)
-        {
+        if (now.holder, now.place, now.offered) == (stored.holder, stored.place, stored.offered) {
             self.run(
-                "UPDATE instances SET epoch = ?2, grip = ?3, ready_at = ?4, not_before = ?5 WHERE key = ?1",
+                "UPDATE instances SET epoch = ?2, ready_at = ?3, not_before = ?4 WHERE key = ?1",
                 params![
                     instance.key,
                     signed(instance.epoch.0),
-                    grip,
                     instance.ready_at.map(|time| time.0),
                     instance.not_before.0,
                 ],
             )?;
         } else {
             self.run(
-                "UPDATE instances SET epoch = ?2, holder = ?3, grip = ?4, ready_at = ?5, not_before = ?6, place = ?7,
-                    offered = ?8 WHERE key = ?1",
+                "UPDATE instances SET epoch = ?2, holder = ?3, ready_at = ?4, not_before = ?5, place = ?6,
+                    offered = ?7 WHERE key = ?1",
                 params![
                     instance.key,
                     signed(instance.epoch.0),
-                    holder,
-                    grip,
+                    instance.holder,
                     instance.ready_at.map(|time| time.0),
                     instance.not_before.0,
                     instance.place.map(|time| time.0),
@@ -207,15 +200,15 @@ impl Scope<'_, '_> {
         self.settle(instance)?;
         let (now, stored) = (instance.placement(), instance.stored);
         let run = |p: &Placement| (p.queue, p.created);
-        let hold = |p: &Placement| (p.holder.map(|held| held.session), p.place, p.offered);
+        let hold = |p: &Placement| (p.holder, p.place, p.offered);
         Ok(if run(&now) != run(&stored) || instance.base_changed {
             Change::Run
         } else if now.completed != stored.completed {
             Change::End
         } else if hold(&now) != hold(&stored) {
             Change::Hold
-        } else if (now.holder, now.ready_at) != (stored.holder, stored.ready_at) {
-            Change::Grip
+        } else if now.ready_at != stored.ready_at {
+            Change::Ready
         } else if now.standing != stored.standing {
             Change::Standing
         } else {
@@ -235,7 +228,6 @@ impl Scope<'_, '_> {
     }
 
     fn update_row(&mut self, instance: &Instance, change: Change) -> Outcome<()> {
-        let (holder, grip) = held_columns(instance);
         let record = &instance.record;
         let base = if change == Change::Run { write_base(record) } else { Vec::new() };
         let (update, count) = change.update();
@@ -257,9 +249,8 @@ impl Scope<'_, '_> {
             record.trouble.is_some(),
             record.attempts,
             instance.remembered,
-            grip,
             instance.ready_at.map(|time| time.0),
-            holder,
+            instance.holder,
             instance.place.map(|time| time.0),
             instance.offered,
             record.times.completed.map(|time| time.0),
@@ -295,7 +286,7 @@ impl Scope<'_, '_> {
         };
         let free = match instance.holder {
             None => true,
-            Some(held) => !self.lives(held.session)?,
+            Some(session) => !self.lives(session)?,
         };
         let place = instance.ready_at.filter(|_| free).map(|ready_at| ready_at.max(instance.not_before));
         if (place, offered) != (instance.place, instance.offered)
@@ -303,9 +294,9 @@ impl Scope<'_, '_> {
         {
             self.hint_of(kind, place);
         } else if let Some(ready_at) = instance.ready_at.filter(|ready_at| *ready_at > self.now)
-            && instance.holder.is_some_and(|held| held.grip == Grip::Idle)
+            && instance.holder.is_some()
         {
-            // Whoever keeps it is to look when its time has come.
+            // The holder is to look when its time has come.
             self.hint_of(kind, ready_at);
         }
         (instance.place, instance.offered) = (place, offered);
@@ -314,11 +305,11 @@ impl Scope<'_, '_> {
 
     /// Takes an instance from whoever holds it; its host is told at the next renewal. The caller stores the instance.
     pub(super) fn take_from_holder(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let Some(held) = instance.holder.take() else { return Ok(()) };
-        self.tell_lost(held.session, &write_item(&Item::Turn(instance.fence())))?;
-        self.run("UPDATE instances SET holder = NULL, grip = 0 WHERE key = ?1", [instance.key])?;
+        let Some(session) = instance.holder.take() else { return Ok(()) };
+        self.tell_lost(session, &write_item(&Item::Turn(instance.fence())))?;
+        self.run("UPDATE instances SET holder = NULL WHERE key = ?1", [instance.key])?;
         instance.stored.holder = None;
-        self.forget_if_gone(held.session)
+        self.forget_if_gone(session)
     }
 
     /// Removes an instance and all that belongs to it but the tasks; whoever holds it has lost it.
@@ -342,14 +333,5 @@ impl Scope<'_, '_> {
         let hub = self.view.hub;
         self.run("DELETE FROM outbox WHERE hub = ?1 AND instance = ?2", params![hub, instance.key])?;
         Ok(())
-    }
-}
-
-fn held_columns(instance: &Instance) -> (Option<i64>, i64) {
-    match instance.holder {
-        None => (None, 0),
-        Some(Held { session, grip: Grip::Claimed }) => (Some(session), 1),
-        Some(Held { session, grip: Grip::Idle }) => (Some(session), 2),
-        Some(Held { session, grip: Grip::Kept }) => (Some(session), 3),
     }
 }

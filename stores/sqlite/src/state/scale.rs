@@ -72,7 +72,7 @@ impl View<'_> {
         }
         let since = self.now.before(DUE_OVERLAP).0;
         let mut kept = self.db.prepare_cached(
-            "SELECT ready_at FROM instances WHERE holder = ?1 AND grip = 2 AND ready_at > ?2 ORDER BY ready_at LIMIT 1",
+            "SELECT ready_at FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at > ?2 ORDER BY ready_at LIMIT 1",
         )?;
         let mut earliest: Option<i64> =
             kept.query_row(params![session, since], |row| row.get(0)).optional()?;

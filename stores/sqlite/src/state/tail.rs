@@ -14,7 +14,7 @@ use dauer_store::{Batch, Epoch, Hold, Revision, Status, Timestamp};
 use dauer_store_kit::codec::{LastCommit, hold_code, write_trail};
 
 use super::commit::Committer;
-use super::instance::{Grip, Held, Instance, Placement, Standing};
+use super::instance::{Instance, Placement, Standing};
 use super::row::Change;
 use super::{Scope, signed, unsigned};
 use crate::fail::Outcome;
@@ -49,23 +49,23 @@ impl Instance {
     /// Goes on to where the tail of its history says that it stands.
     pub(super) fn read_tail(&mut self, row: &Row<'_>, tail: &[u8]) -> Outcome<()> {
         let execution = self.record.execution;
-        let events = row.get_ref(34)?.as_blob().unwrap_or_default();
+        let events = row.get_ref(33)?.as_blob().unwrap_or_default();
         let Tail { history_bytes, by, taken, begun } = read_tail(tail, (&self.id, execution), events)?;
         if begun {
             self.begin();
         }
-        let (revision, at) = (Revision(unsigned(row.get(29)?)), Timestamp(row.get(31)?));
+        let (revision, at) = (Revision(unsigned(row.get(28)?)), Timestamp(row.get(30)?));
         self.last = Some(LastCommit {
             execution,
             revision: Revision(revision.0.saturating_sub(1)),
-            epoch: Epoch(unsigned(row.get(30)?)),
+            epoch: Epoch(unsigned(row.get(29)?)),
             by: Some(by),
             amendment: None,
             taken: taken.iter().map(|task| task.id).collect(),
         });
         self.record.revision = revision;
         self.record.times.updated = at;
-        (self.record.history_len, self.record.history_bytes) = (row.get(32)?, history_bytes);
+        (self.record.history_len, self.record.history_bytes) = (row.get(31)?, history_bytes);
         taken.into_iter().for_each(|task| self.hold_taken(task, at));
         Ok(())
     }
@@ -74,7 +74,6 @@ impl Instance {
     fn begin(&mut self) {
         (self.record.status, self.record.hold) = (Status::Running, Hold::Open);
         (self.start, self.start_in_row, self.ready_at) = (None, false, None);
-        self.holder = self.holder.map(|held| Held { grip: Grip::Idle, ..held });
         self.row_is_behind = true;
     }
 
@@ -82,7 +81,6 @@ impl Instance {
     fn has_just_begun(&self) -> bool {
         let stored = self.stored;
         let begun = Placement {
-            holder: stored.holder.map(|held| Held { grip: Grip::Idle, ..held }),
             ready_at: None,
             standing: Standing {
                 status: Status::Running,
@@ -92,8 +90,7 @@ impl Instance {
             },
             ..stored
         };
-        let claimed = stored.holder.is_some_and(|held| held.grip == Grip::Claimed);
-        claimed && stored.standing.status == Status::Pending && self.placement() == begun
+        stored.holder.is_some() && stored.standing.status == Status::Pending && self.placement() == begun
     }
 
     /// How its last commit has left it, if the row of that turn can say all of it.

@@ -65,8 +65,8 @@ impl Instance {
 
     /// A task that lies in its row, or in the tail of its history.
     pub(super) fn hold_taken(&mut self, task: Task, ready_at: Timestamp) {
-        if let Some(held) = self.holder {
-            self.tasks.insert(task.id, HeldTask::taken(task, held.session, ready_at));
+        if let Some(session) = self.holder {
+            self.tasks.insert(task.id, HeldTask::taken(task, session, ready_at));
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dauer_sqlite::Clock;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Class, Completion, Control, ExecutionId, History, Hold, Item, Message, Purge,
-    Query, Release, Status, Then, Timestamp, Trouble, TroubleKind,
+    Checkpoint, ClaimedTurn, Class, Completion, Control, ExecutionId, Fence, History, Hold, Item, Message,
+    Purge, Query, Record, Release, Status, Then, Timestamp, Trouble, TroubleKind,
 };
 
 use super::Lockstep;
@@ -81,6 +81,14 @@ fn checkpoint(turn: &ClaimedTurn, what: &Turn, now: Timestamp) -> Checkpoint {
     step
 }
 
+/// The next turn of an instance that a commit has kept, without its messages.
+fn next_of(step: &Checkpoint) -> ClaimedTurn {
+    let revision = step.fence.revision.next();
+    let record = Record { revision, ..step.record.clone() };
+    let fence = Fence { execution: record.execution, revision, ..step.fence.clone() };
+    ClaimedTurn { fence, record, messages: Vec::new(), more: false, history: None, now: Timestamp(0) }
+}
+
 impl Lockstep {
     /// The call that an operation means now; `None` when there is nothing to do it with.
     pub(super) fn make(&mut self, op: &Op) -> Option<Request> {
@@ -93,13 +101,17 @@ impl Lockstep {
                 Request::Send(all.iter().map(|(to, text)| some_message(*to, *text, now)).collect())
             }
             Op::Purge => Request::Purge(Purge::Matching { query: Query::default(), budget: 1 }),
-            Op::ClaimTurns(_) => Request::ClaimTurns(session.id),
+            Op::ClaimTurns(_) => match session.kept.pop_front() {
+                Some(turn) => Request::Mail(session.id, Box::new(turn)),
+                None => Request::ClaimTurns(session.id),
+            },
             Op::Commit(_, turns) => {
                 let count = turns.len().min(session.turns.len());
                 let claimed = session.turns.drain(..count);
                 let steps: Vec<_> =
                     claimed.zip(turns).map(|(turn, what)| checkpoint(&turn, what, now)).collect();
                 session.last_commit = Some(steps.last()?.clone());
+                session.kept.extend(steps.iter().filter(|step| step.then == Then::Keep).map(next_of));
                 Request::Commit(session.id, steps)
             }
             Op::CommitAgain(_) => Request::Commit(session.id, vec![session.last_commit.clone()?]),

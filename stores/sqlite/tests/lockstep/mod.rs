@@ -6,6 +6,7 @@ mod model;
 pub(crate) mod op;
 mod request;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ struct Session {
     turns: Vec<ClaimedTurn>,
     tasks: Vec<TaskLease>,
     last_commit: Option<Checkpoint>,
+    /// The next turns of instances that commits may have kept, without their messages.
+    kept: VecDeque<ClaimedTurn>,
 }
 
 /// A call that nobody knew the outcome of and that was not in the file when it was looked at. Until something else is
@@ -331,6 +334,12 @@ impl Lockstep {
         let host = host(self.attached, LEASE);
         let id = host.session;
         self.call(Request::Attach(host), None).await;
-        self.sessions.push(Session { id, turns: vec![], tasks: vec![], last_commit: None });
+        self.sessions.push(Session {
+            id,
+            turns: vec![],
+            tasks: vec![],
+            last_commit: None,
+            kept: VecDeque::new(),
+        });
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use dauer_sqlite::Call;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Completion, Create, Host, Manage, Message, Purge, Refused, Release, SessionId,
-    TaskLease, Work,
+    Checkpoint, ClaimedTurn, Completion, Create, Host, Mail, Manage, Message, Purge, Refused, Release,
+    SessionId, TaskLease, Work,
 };
 
 use crate::support::build::want;
@@ -25,6 +25,8 @@ pub(crate) enum Request {
     Send(Vec<Message>),
     Purge(Purge),
     ClaimTurns(SessionId),
+    /// Reads the messages of that turn.
+    Mail(SessionId, Box<ClaimedTurn>),
     Commit(SessionId, Vec<Checkpoint>),
     ClaimTasks(SessionId),
     Complete(SessionId, Vec<Completion>),
@@ -137,6 +139,13 @@ impl Side {
             Request::ClaimTurns(id) => {
                 let (told, turns) = list(self.session(id).claim_turns(want(ALL)).await);
                 (reply.parts, reply.turns) = (vec![told], turns);
+            }
+            Request::Mail(id, turn) => {
+                let mail = self.session(id).mail(vec![turn.fence.clone()]).await.remove(0);
+                reply.parts = vec![part(&mail)];
+                let read = mail.ok().filter(|mail| !mail.messages.is_empty());
+                let begins = |mail: Mail| ClaimedTurn { messages: mail.messages, now: mail.now, ..*turn };
+                reply.turns = read.map(begins).into_iter().collect();
             }
             Request::ClaimTasks(id) => {
                 let (told, tasks) = list(self.session(id).claim_activities(want(ALL)).await);

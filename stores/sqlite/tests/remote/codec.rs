@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use dauer_store::{
     Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, DropReason, Encoded, Epoch,
-    ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Message, MessageId,
-    Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence,
-    TaskLease, Then, Timestamp, Trouble, VersionRule, Want,
+    ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Mail, Message,
+    MessageId, Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Tags, Task,
+    TaskFence, TaskLease, Then, Timestamp, Trouble, VersionRule, Want,
 };
 use dauer_store_kit::codec;
 
@@ -133,7 +133,8 @@ fields! {
     ClaimedTurn { fence, record, messages, more, history, now }
     TaskLease { fence, task, attempts, now }
     Completion { fence, answer }
-    Committed { revision, arrived, taken, now }
+    Committed { revision, arrived, more, taken, now }
+    Mail { messages, more, now }
     StoredBatch { first, revision, epoch, owner, at, batch }
     Slice { batches, next }
     Lost { item }

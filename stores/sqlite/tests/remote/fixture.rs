@@ -15,8 +15,8 @@ use futures::future::BoxFuture;
 use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
 use dauer_sqlite::{Clock, Faults, ManualClock, SqliteStore};
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, Lost, Queues, Refused,
-    Release, SessionId, Slice, Store, TaskLease, Want, Work,
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, InstanceId, Lost, Mail,
+    Queues, Refused, Release, SessionId, Slice, Store, TaskLease, Want, Work,
 };
 
 use super::codec::{Wire, bytes_of};
@@ -186,6 +186,14 @@ impl Work for Remote {
 
     async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
         self.ask(Ask::ClaimTurns, bytes_of(&want)).await
+    }
+
+    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+        self.ask(Ask::WaitingMail, Vec::new()).await
+    }
+
+    async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
+        self.ask(Ask::Mail, bytes_of(&fences)).await
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {

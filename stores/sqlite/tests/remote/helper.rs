@@ -81,6 +81,8 @@ async fn answer(work: &dyn Work, ask: Ask, mut input: &[u8]) -> Vec<u8> {
         Ask::CompleteActivities => bytes_of(&work.complete_activities(Wire::read_from(input)).await),
         Ask::Renew => bytes_of(&work.renew().await),
         Ask::Release => bytes_of(&work.release(Wire::read_from(input)).await),
+        Ask::WaitingMail => bytes_of(&work.waiting_mail().await),
+        Ask::Mail => bytes_of(&work.mail(Wire::read_from(input)).await),
         Ask::NextDue => bytes_of(&work.next_due(&Wire::read_from(input)).await),
         Ask::Detach => bytes_of(&work.detach().await),
     }

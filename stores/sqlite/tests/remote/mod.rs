@@ -27,10 +27,12 @@ enum Ask {
     Renew,
     Release,
     NextDue,
+    WaitingMail,
+    Mail,
     Detach,
 }
 
-const ASKS: [Ask; 10] = [
+const ASKS: [Ask; 12] = [
     Ask::Attach,
     Ask::ClaimTurns,
     Ask::LoadHistory,
@@ -40,6 +42,8 @@ const ASKS: [Ask; 10] = [
     Ask::Renew,
     Ask::Release,
     Ask::NextDue,
+    Ask::WaitingMail,
+    Ask::Mail,
     Ask::Detach,
 ];
 

@@ -104,6 +104,7 @@ pub(crate) fn options(clock: &Arc<ManualClock>) -> Options {
         checkpoint_items: 100,
         delay,
         removed_starts: 8,
+        mail_bytes: 1_000,
     };
     // So near that most rules see both what the index of tags has and what it lacks.
     Options { clock: clock.clone(), limits, tags_behind: 2, ..Options::default() }

@@ -92,3 +92,17 @@ pub async fn r09f_trouble_is_shown(fixture: &dyn Fixture) {
     let turn = session.turn().await;
     w.same(&turn.record.trouble, &Some(Box::new(trouble)), "the next claim shows the trouble");
 }
+
+/// The death of a host counts nothing of an instance that it only kept.
+pub async fn r09g_a_death_counts_nothing_of_a_kept_instance(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.start("order").await;
+    let session = w.session().await;
+    let turn = session.turn().await;
+    session.commit(Step::of(&turn).keep()).await;
+    w.deliver(w.event_to("order")).await;
+    w.kill(session).await;
+    w.advance(PAST_LEASE).await;
+    let next = w.session().await.turn().await;
+    w.same(&next.record.attempts, &0, "no turn was under way");
+}

@@ -176,20 +176,6 @@ pub async fn r12h_what_becomes_ready_goes_to_one_claim(fixture: &dyn Fixture) {
     session.commit(Step::of(&won[0])).await;
 }
 
-/// A claim that waits hands nothing out again that its session keeps: what it wins has changed hands.
-pub async fn r12i_a_claim_that_waits_leaves_what_is_kept(fixture: &dyn Fixture) {
-    let w = open!(fixture);
-    w.start("order").await;
-    let session = w.session().await;
-    let turn = session.turn().await;
-    session.commit(Step::of(&turn).keep()).await;
-    let mut waits = session.work().await_turns(want(10));
-    w.same(&names(&told(&w, &mut waits)), &vec![], "nothing has become ready");
-    w.deliver(w.event_to("order")).await;
-    let again = told(&w, &mut waits).iter().any(|again| again.fence.epoch == turn.fence.epoch);
-    w.same(&again, &false, "under the same epoch only claims that ask hand it out");
-}
-
 /// What a claim that waits has been told by now.
 fn told(
     w: &World<'_>,

@@ -35,6 +35,7 @@ impl MemoryFixture {
             checkpoint_items: 100,
             delay,
             removed_starts: 8,
+            mail_bytes: 1_000,
         };
         store.set_limits(limits);
         let plans = Arc::new(Plans::default());
