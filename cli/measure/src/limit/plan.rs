@@ -18,7 +18,7 @@ enum Write {
 }
 
 /// What a claim writes: who holds the instance, and where claims look for it.
-const HOLD: &[&str] = &["epoch", "holder", "grip", "ready_at", "not_before", "place", "offered"];
+const HOLD: &[&str] = &["epoch", "holder", "ready_at", "not_before", "place", "offered"];
 /// What a turn writes of its instance, if the row of its history does not say it.
 const TURN: &[&str] = &[
     "epoch",
@@ -39,7 +39,7 @@ const TURN: &[&str] = &[
     "start",
 ];
 /// What a turn writes when nothing waits any more.
-const GRIP: &[&str] = &["grip", "ready_at"];
+const READY: &[&str] = &["ready_at"];
 /// What the turn writes that ends the run.
 const END: &[&str] = &["holder", "place", "offered", "completed"];
 
@@ -56,7 +56,7 @@ const TURN_ALONE: &[Write] = &[Write::InsertHistory];
 /// The turn that consumes the last result and ends the run.
 const LAST_TURN: &[Write] = &[
     Write::InsertHistory,
-    Write::Update(Stage::Ended, &[TURN, GRIP, END]),
+    Write::Update(Stage::Ended, &[TURN, READY, END]),
     Write::Insert("details", Stage::Ended),
 ];
 /// What every transaction ends with.
