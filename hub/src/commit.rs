@@ -186,10 +186,11 @@ impl Dispatch {
             Next::Mail => {
                 self.turn_demand.room();
                 self.mail_waits(&instance);
+                self.look_within(self.session.options.poll_max);
             }
             Next::Idle => {
                 self.turn_demand.room();
-                self.poll_for_mail();
+                self.look_within(self.session.options.poll_max);
             }
             Next::Useless(ticket, fence) => self.release(ticket, fence, Duration::ZERO, None),
         }

@@ -17,7 +17,7 @@ use dauer_core::cancel::CancelReason;
 use dauer_core::model::{Kind, Queues};
 use dauer_core::{InstanceId, Timestamp};
 use dauer_store::{
-    Cause, ClaimedTurn, Committed, Delivered, Hint, Item, Refused, Release, Steady, TaskLease,
+    Cause, ClaimedTurn, Committed, Delivered, Hint, Item, Refused, Release, Steady, TaskLease, WaitingMail,
 };
 
 use crate::activities::{Answer, Done};
@@ -58,12 +58,12 @@ pub(crate) enum Step {
     TaskReleased,
     /// A claim that was worth nothing was given back.
     ClaimReleased,
-    MailNamed(Result<Vec<InstanceId>, Refused>),
+    MailNamed(Result<WaitingMail, Refused>),
     MailRead(Vec<Read>),
     /// Messages of an instance could not be read; they are read again.
     MailWaits(InstanceId),
     /// It is time to look for mail.
-    MailPoll,
+    MailDue(Steady),
     /// The store has said what became of the instances that tasks run for here.
     Looked(Vec<Found>, Duration),
     /// The next look may begin.
@@ -247,8 +247,6 @@ impl Dispatch {
             Step::Woken(side, until) => {
                 let counts = self.demand(side).wake(until);
                 self.polls |= counts && side == Side::Turns;
-                // A message for a kept instance may have become visible by time alone.
-                self.mail.look |= counts && side == Side::Turns;
             }
             Step::Idle(side, due) => self.idle(side, due),
             Step::ClaimedTurns(result) => self.claimed_turns(result),
@@ -289,7 +287,7 @@ impl Dispatch {
             Step::MailNamed(named) => self.mail_named(named),
             Step::MailRead(read) => self.mail_read(read),
             Step::MailWaits(instance) => self.mail_waits(&instance),
-            Step::MailPoll => self.mail_is_polled(),
+            Step::MailDue(until) => self.mail_is_due(until),
             Step::Looked(found, took) => self.looked(found, took),
             Step::Rested => self.lookout.rested(),
             Step::Stopped => {
@@ -305,7 +303,12 @@ impl Dispatch {
         match hint {
             Hint::Ready(Kind::Orchestration | Kind::Entity) => self.turn_demand.hint(),
             Hint::Ready(Kind::Activity) => self.task_demand.hint(),
-            Hint::Due(Kind::Orchestration | Kind::Entity, after) => self.due_after(Side::Turns, *after),
+            Hint::Due(Kind::Orchestration | Kind::Entity, after) => {
+                self.due_after(Side::Turns, *after);
+                if self.slots.held() > 0 {
+                    self.look_within(*after);
+                }
+            }
             Hint::Due(Kind::Activity, after) => self.due_after(Side::Tasks, *after),
             Hint::Mail(instance) => self.mail_waits(instance),
             Hint::Elsewhere => {

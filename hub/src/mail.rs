@@ -1,18 +1,20 @@
 //! Messages for the instances that this host keeps: which instances have some, and reading them.
 //!
-//! A hint names one instance. A look at the store names all of them. It is made when hints may have been lost, when a message may
-//! have become visible by time alone, and at every poll. What was read begins the next turn of the instance, unless something
+//! A hint names one instance. A look at the store names all of them. It is made when hints may have been lost, when a message
+//! becomes visible by time alone, and at every poll. What was read begins the next turn of the instance, unless something
 //! else has begun it meanwhile: then the answer to that turn's commit has the messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::FutureExt;
 
 use dauer_core::InstanceId;
-use dauer_store::{Cause, Fence, Mail, Refused};
+use dauer_store::{Cause, Fence, Mail, Refused, Steady, WaitingMail};
 
 use crate::dispatch::{Dispatch, Step};
 use crate::hold::Ticket;
+use crate::options::{DUE_TRUSTED, MAIL_MOMENT, MAIL_READS_MAX};
 
 /// What the store answered for one instance.
 pub(crate) struct Read {
@@ -29,7 +31,11 @@ pub(crate) struct Mailbox {
     /// A look is wanted.
     pub(crate) look: bool,
     is_looking: bool,
-    is_polling: bool,
+    is_reading: bool,
+    /// When the next look is due. One sleep counts, the one that ends first.
+    wakes: Option<Steady>,
+    /// Looks in a row that named no instance and told of one in a moment.
+    fruitless: u32,
 }
 
 impl Dispatch {
@@ -38,23 +44,23 @@ impl Dispatch {
         if self.slots.mail_for(instance) && !self.mail.named.contains(instance) {
             self.mail.named.push(instance.clone());
         }
-        self.poll_for_mail();
     }
 
-    /// Looks for mail at every poll, as long as an instance is held.
-    pub(crate) fn poll_for_mail(&mut self) {
-        if !self.mail.is_polling {
-            self.mail.is_polling = true;
-            let poll = self.session.sleep(self.session.options.poll_max);
-            self.steps.push(poll.map(|()| Step::MailPoll).boxed());
+    /// Looks for mail after that time, and at the next poll at the latest.
+    pub(crate) fn look_within(&mut self, after: Duration) {
+        let until = self.session.env.steady().after(after.min(self.session.options.poll_max));
+        if self.mail.wakes.is_none_or(|wakes| until < wakes) {
+            self.mail.wakes = Some(until);
+            let sleep = self.session.env.sleep_until(until);
+            self.steps.push(sleep.map(move |()| Step::MailDue(until)).boxed());
         }
     }
 
-    pub(crate) fn mail_is_polled(&mut self) {
-        self.mail.is_polling = false;
-        self.mail.look = true;
-        if self.slots.held() > 0 {
-            self.poll_for_mail();
+    /// The sleep until then has ended. One that was overtaken by an earlier one asks for nothing.
+    pub(crate) fn mail_is_due(&mut self, until: Steady) {
+        if self.mail.wakes == Some(until) {
+            self.mail.wakes = None;
+            self.mail.look = true;
         }
     }
 
@@ -71,27 +77,42 @@ impl Dispatch {
         }
     }
 
-    pub(crate) fn mail_named(&mut self, named: Result<Vec<InstanceId>, Refused>) {
+    pub(crate) fn mail_named(&mut self, named: Result<WaitingMail, Refused>) {
         self.mail.is_looking = false;
+        let mut next = self.session.options.poll_max;
         match named {
-            Ok(named) => named.iter().for_each(|instance| self.mail_waits(instance)),
-            // The next poll looks again.
+            Ok(WaitingMail { instances, next: due }) => {
+                instances.iter().for_each(|instance| self.mail_waits(instance));
+                let in_a_moment = self.mail.named.is_empty() && due.is_some_and(|due| due <= MAIL_MOMENT);
+                self.mail.fruitless = if in_a_moment { self.mail.fruitless.saturating_add(1) } else { 0 };
+                // Where it was not there time and again, the store's clock does not move as this host's does.
+                let trusted = self.mail.fruitless <= DUE_TRUSTED;
+                let least =
+                    if trusted { Duration::ZERO } else { self.session.retry_delay(self.mail.fruitless) };
+                next = due.map_or(next, |due| due.max(least));
+            }
             Err(refused) => {
                 tracing::warn!(error = %refused, "the store did not say which instances have mail; it is asked again");
             }
         }
+        if self.slots.held() > 0 {
+            self.look_within(next);
+        }
     }
 
-    /// Reads the messages of all named instances that are kept and idle. A host that stops leaves them to the next holder.
+    /// Reads the messages of named instances that are kept and idle, a few at a time. A host that stops leaves them to the next
+    /// holder.
     pub(crate) fn read_mail(&mut self) {
-        if self.mail.named.is_empty() {
+        if self.mail.named.is_empty() || self.mail.is_reading {
             return;
         }
-        let named = std::mem::take(&mut self.mail.named);
+        let few = self.mail.named.len().min(MAIL_READS_MAX);
+        let named: Vec<_> = self.mail.named.drain(..few).collect();
         let idle: Vec<_> = named.iter().filter_map(|instance| self.slots.idle(instance)).collect();
         if idle.is_empty() || self.stopping {
             return;
         }
+        self.mail.is_reading = true;
         let session = Arc::clone(&self.session);
         let read = async move {
             let fences = idle.iter().map(|(_, fence)| fence.clone()).collect();
@@ -106,6 +127,7 @@ impl Dispatch {
     }
 
     pub(crate) fn mail_read(&mut self, read: Vec<Read>) {
+        self.mail.is_reading = false;
         for Read { ticket, fence, mail } in read {
             let instance = fence.instance.clone();
             // Something else has begun its next turn.

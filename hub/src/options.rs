@@ -48,6 +48,12 @@ pub(crate) const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// other hosts that were quicker explain; beyond it the store's clock does not move as this host's does.
 pub(crate) const DUE_TRUSTED: u32 = 8;
 
+/// Mail that a look tells of within this time is there at the next look, unless the store's clock stands still.
+pub(crate) const MAIL_MOMENT: Duration = Duration::from_millis(100);
+
+/// Instances whose mail is read by one call: each may have as many bytes as the store hands out at once.
+pub(crate) const MAIL_READS_MAX: usize = 32;
+
 /// Items of one claim. One that brought something is followed by the next at once, so that this bounds only how much
 /// memory one answer takes, and lets the store work while its items are being executed.
 pub(crate) const CLAIM_MAX: usize = 256;

@@ -47,7 +47,11 @@ fn working(millis: u64) -> (Chain, Arc<AtomicUsize>) {
 
 /// Lets a millisecond go by until that is so, for at most ten seconds.
 async fn until(condition: impl AsyncFn() -> bool) {
-    for _ in 0..10_000 {
+    until_within(SECOND * 10, condition).await;
+}
+
+async fn until_within(most: Duration, condition: impl AsyncFn() -> bool) {
+    for _ in 0..most.as_millis() {
         if condition().await {
             return;
         }
@@ -221,6 +225,28 @@ async fn message_that_becomes_visible_later_is_read_in_time() {
     world.until(&id, |record| record.status == Status::Suspended).await;
     let took = world.elapsed() - before;
     assert!((SECOND * 60..SECOND * 62).contains(&took), "it took {took:?}");
+}
+
+/// The second message becomes visible after the sleep for the first has ended, and its hint is lost.
+#[tokio::test(start_paused = true)]
+async fn look_tells_of_the_message_after_the_next() {
+    let world = World::with(Plan { no_hints: true, ..Plan::default() });
+    let (chain, began) = working(600_000);
+    world.host(chain, HostOptions::default());
+    let ids = [world.start("first", 1).await, world.start("second", 1).await];
+    until_begun(&began, 2).await;
+    let now = world.client.inspect(&ids[0]).await.unwrap().unwrap().now;
+    for (id, seconds) in ids.iter().zip([20, 21]) {
+        let caller = send::Caller { request: 1, repeatable: true, now: Timestamp(0) };
+        let suspend = send::suspend(id.clone(), None, caller).unwrap();
+        let later = Message { visible_at: now.after(SECOND * seconds), ..suspend };
+        world.client.hub().send(vec![later]).await.remove(0).unwrap();
+    }
+    let before = world.elapsed();
+    let suspended = async || world.instance(&ids[1]).await.record.status == Status::Suspended;
+    until_within(SECOND * 40, suspended).await;
+    let took = world.elapsed() - before;
+    assert!((SECOND * 20..SECOND * 22).contains(&took), "it took {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

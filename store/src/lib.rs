@@ -28,7 +28,7 @@ pub use refused::{Cause, Limit, Refused};
 pub use store::Store;
 pub use work::{
     Changes, ClaimedTurn, Committed, DUE_OVERLAP, Delivered, Hint, Item, Lost, Mail, Release, Slice,
-    TaskLease, Want, Work,
+    TaskLease, WaitingMail, Want, Work,
 };
 
 pub use dauer_core::model::*;

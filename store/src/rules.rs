@@ -142,7 +142,7 @@
 //! many bytes, the first whatever its size. The oldest of a queue comes first, and queues take turns. An empty answer
 //! means that nothing was ready, not that something else was held or locked. The cost of a claim does not depend on
 //! histories, on what sleeps, or on other queues. A host may sleep for as long as `next_due` says: it is never longer
-//! than until the first thing in those queues becomes ready by time alone. A claim that waits ([`crate::Work::await_turns`])
+//! than until the first thing in those queues becomes ready by time alone. Messages for held instances are not counted (rule 20). A claim that waits ([`crate::Work::await_turns`])
 //! keeps to the same. It may wait for ever, and what it did not win is claimed as if it were not there.
 //! An ended instance for which a start waits has the queue and the tags of that start, for every claim.
 //!
@@ -230,8 +230,8 @@
 //! nobody had them before, and a session that never learns what became of the commit can give them back by that. Their
 //! results may go into a later checkpoint of the session, which ends the tasks without any message. A commit with `Keep`
 //! leaves the instance with the session under the same epoch and answers with what has arrived. No claim returns it,
-//! nor anything else that its session holds. When a message for it becomes visible, [`crate::Work::waiting_mail`] names it, and its
-//! session reads the messages with [`crate::Work::mail`]. That compares run, revision, epoch and holder, and
+//! nor anything else that its session holds. When a message for it becomes visible, [`crate::Work::waiting_mail`] names it. It also
+//! tells how long until the next message becomes visible by time alone. The session reads the messages with [`crate::Work::mail`]. That compares run, revision, epoch and holder, and
 //! changes nothing: the messages wait until a commit consumes them. Arrivals and mail are in order, have at most
 //! [`crate::StoreLimits::mail_bytes`], the first message whatever its size, and say whether more waits.
 //!

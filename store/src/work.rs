@@ -82,6 +82,16 @@ pub struct Committed {
     pub now: Timestamp,
 }
 
+/// Which held instances have messages.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WaitingMail {
+    /// The instances that the session has kept by a commit and for which visible, admitted messages wait. It may have others
+    /// that the session holds.
+    pub instances: Vec<InstanceId>,
+    /// How long until the next such message becomes visible by time alone; `None` if none waits for its time.
+    pub next: Option<Duration>,
+}
+
 /// Messages that wait for an instance which the session holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
@@ -196,9 +206,8 @@ pub trait Work: Send + Sync {
         std::future::pending().await
     }
 
-    /// The instances that the session has kept by a commit and for which visible, admitted messages wait. It may name others
-    /// that the session holds. One look over all that the session holds; changes nothing.
-    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused>;
+    /// Looks over all that the session holds for messages; changes nothing.
+    async fn waiting_mail(&self) -> Result<WaitingMail, Refused>;
 
     /// Reads the messages that wait for held instances, each on its own; changes nothing. An answer counts only at the revision
     /// of its fence: after a later commit it would apply messages twice. [`Refused::Fenced`] when the session does not hold the

@@ -241,6 +241,8 @@ defects! {
     ArrivedEmpty,
     /// A look finds no mail.
     MailForgotten,
+    /// A look does not tell when the next mail becomes visible.
+    MailNeverDue,
     /// Mail is read whatever the fence says of run, revision and epoch.
     MailUnfenced,
     /// Mail and arrivals have no byte limit.

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 
 use dauer_store::{
-    Cause, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Hint, InstanceId, Kind,
-    Lost, Mail, Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
+    Cause, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Hint, Kind, Lost, Mail,
+    Queues, Refused, Release, SessionId, Slice, TaskLease, WaitingMail, Want, Work,
 };
 
 use crate::fault::Call;
@@ -55,7 +55,7 @@ impl Work for MemorySession {
         Err(Refused::NotExecuted(Cause::new("the hub is gone")))
     }
 
-    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
         self.shell.call(Call::WaitingMail, |state| state.waiting_mail(self.id)).await?
     }
 

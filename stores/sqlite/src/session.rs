@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, InstanceId, Lost, Mail,
-    Queues, Refused, Release, SessionId, Slice, TaskLease, Want, Work,
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Lost, Mail, Queues, Refused,
+    Release, SessionId, Slice, TaskLease, WaitingMail, Want, Work,
 };
 
 use crate::engine::Ear;
@@ -47,7 +47,7 @@ impl Work for SqliteSession {
         self.shell.wait(self.id, want).await
     }
 
-    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
         let id = self.id;
         self.shell.read(move |view| view.waiting_mail(id)).await
     }

@@ -160,7 +160,10 @@ fn mail_of_an_instance_that_has_begun_is_read_by_its_holder() {
             let (session, turn) = begun(&file).await;
             let sender = if forgets { &file.other } else { &file.store };
             sender.hub(HubName::default()).send(vec![message("order", "event")]).await.remove(0).unwrap();
-            assert_eq!(session.waiting_mail().await.unwrap(), std::slice::from_ref(&turn.fence.instance));
+            assert_eq!(
+                session.waiting_mail().await.unwrap().instances,
+                std::slice::from_ref(&turn.fence.instance)
+            );
             let mail = session.mail(vec![turn.fence.clone()]).await.remove(0).unwrap();
             assert_eq!(mail.messages.len(), 1);
             let again = ClaimedTurn { messages: mail.messages, ..turn };

@@ -339,9 +339,12 @@ impl Both {
         }
         // A store may name instances that the session has not committed.
         let named = pair.sqlite.waiting_mail().await.unwrap_or_default();
-        for kept in pair.memory.waiting_mail().await.unwrap_or_default() {
-            assert!(named.contains(&kept), "{kept} is not among {named:?}");
+        let kept = pair.memory.waiting_mail().await.unwrap_or_default();
+        for one in kept.instances {
+            assert!(named.instances.contains(&one), "{one} is not among {named:?}");
         }
+        let first = named.next.into_iter().chain(kept.next).min();
+        assert_eq!(named.next, first, "never later than the next message of a kept instance");
     }
 
     async fn compare(&self) {

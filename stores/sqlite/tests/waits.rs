@@ -88,7 +88,7 @@ fn message_for_a_kept_instance_is_told() {
         assert_eq!(won.iter().map(|turn| turn.fence.instance.as_str()).collect::<Vec<_>>(), ["new"]);
         let told = std::iter::from_fn(|| changes.next().now_or_never().flatten());
         assert!(told.into_iter().any(|hint| hint == Hint::Mail(instance("kept"))));
-        assert_eq!(session.waiting_mail().await.unwrap(), [instance("kept")]);
+        assert_eq!(session.waiting_mail().await.unwrap().instances, [instance("kept")]);
     });
 }
 

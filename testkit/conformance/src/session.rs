@@ -80,8 +80,13 @@ impl Session {
 
     /// The ids of kept instances for which messages wait.
     pub async fn waiting_mail(&self) -> Vec<String> {
-        let ids = self.ok(self.work.waiting_mail().await, "waiting_mail");
-        ids.iter().map(ToString::to_string).collect()
+        let waiting = self.ok(self.work.waiting_mail().await, "waiting_mail");
+        waiting.instances.iter().map(ToString::to_string).collect()
+    }
+
+    /// How long until the next message for a kept instance becomes visible.
+    pub async fn next_mail(&self) -> Option<Duration> {
+        self.ok(self.work.waiting_mail().await, "waiting_mail").next
     }
 
     /// Reads the messages for an instance.

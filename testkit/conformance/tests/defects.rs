@@ -118,6 +118,7 @@ const EXPECTED: &[(Defect, &str)] = &[
     (KeptCountsAttempt, "r09g_a_death_counts_nothing_of_a_kept_instance"),
     (ClaimTakesKept, "r20b_a_kept_instance_stays_with_its_session"),
     (MailForgotten, "r20b_a_kept_instance_stays_with_its_session"),
+    (MailNeverDue, "r20b_a_kept_instance_stays_with_its_session"),
     (MailUnfenced, "r20d_mail_is_for_the_holder_at_its_revision"),
     (MailUnbounded, "r20e_mail_has_a_byte_limit"),
     (KeepReleases, "r20b_a_kept_instance_stays_with_its_session"),

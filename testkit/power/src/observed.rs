@@ -9,7 +9,7 @@ use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Class, Committed, Completion, Create, Created, Delivered, Dump,
     DumpItem, Effort, ExecutionId, Fence, Host, IdPage, Inspection, InstanceId, List, Lost, Mail, Manage,
     Message, Page, Purge, Purged, Query, Queues, Record, Refused, Release, Scale, SessionId, SessionInfo,
-    Slice, StoreLimits, TaskLease, Want, Work,
+    Slice, StoreLimits, TaskLease, WaitingMail, Want, Work,
 };
 
 use crate::told::{Tell, Told, number};
@@ -180,7 +180,7 @@ impl Work for ObservedWork {
         refused(&self.tell, "await_turns", self.inner.await_turns(want).await)
     }
 
-    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
         refused(&self.tell, "waiting_mail", self.inner.waiting_mail().await)
     }
 

@@ -10,7 +10,7 @@ use dauer_memory::Call;
 use dauer_store::{
     Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, History, InstanceId, Item,
     Lost, Mail, Manage, MessageId, Queues, Refused, Release, SessionId, Slice, TaskLease, Then, Trouble,
-    TroubleKind, Want, Work,
+    TroubleKind, WaitingMail, Want, Work,
 };
 use futures::FutureExt;
 
@@ -122,7 +122,7 @@ impl Work for Line {
         Ok(claimed)
     }
 
-    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
         self.wire.call(Call::WaitingMail, self.work.waiting_mail()).await
     }
 

@@ -1,5 +1,6 @@
 //! Writes protobuf bytes straight from the values. It is for blobs that every turn writes: a protobuf message would copy the
-//! values first. The bytes equal those of the message that reads them, field by field in the order of the tags.
+//! values first. The bytes equal those of the message that reads them, field by field in the order of the tags. Stores call it for
+//! every field of every turn from their own crates, so that its small functions are inlined.
 
 use dauer_store::Tags;
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -13,6 +14,7 @@ pub struct Blob(Vec<u8>);
 impl Blob {
     /// Begins with a format byte.
     #[must_use]
+    #[inline]
     pub fn new(format: u8) -> Self {
         let mut bytes = Vec::with_capacity(ROOM);
         bytes.push(format);
@@ -20,12 +22,14 @@ impl Blob {
     }
 
     /// Writes an optional number, also zero.
+    #[inline]
     pub fn present(&mut self, tag: u32, number: u64) {
         encode_key(tag, WireType::Varint, &mut self.0);
         encode_varint(number, &mut self.0);
     }
 
     /// Writes a number, unless it is zero. The caller casts a signed one to the same bits.
+    #[inline]
     pub fn number(&mut self, tag: u32, number: u64) {
         if number != 0 {
             self.present(tag, number);
@@ -33,12 +37,14 @@ impl Blob {
     }
 
     /// Writes repeated or optional bytes, also empty ones.
+    #[inline]
     pub fn each(&mut self, tag: u32, bytes: &[u8]) {
         self.begin(tag, bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
     /// Writes bytes or text, unless they are empty.
+    #[inline]
     pub fn bytes(&mut self, tag: u32, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.each(tag, bytes);
@@ -82,6 +88,7 @@ impl Blob {
         }
     }
 
+    #[inline]
     fn begin(&mut self, tag: u32, length: usize) {
         encode_key(tag, WireType::LengthDelimited, &mut self.0);
         encode_varint(length as u64, &mut self.0);
@@ -89,6 +96,7 @@ impl Blob {
 
     /// Returns the bytes.
     #[must_use]
+    #[inline]
     pub fn finish(self) -> Vec<u8> {
         self.0
     }

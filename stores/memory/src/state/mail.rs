@@ -1,27 +1,34 @@
 //! Messages that wait for the instances which a session holds. Nothing here changes anything.
 
-use dauer_store::{Fence, InstanceId, Mail, Refused, SessionId, Timestamp};
+use dauer_store::{Fence, InstanceId, Mail, Refused, SessionId, Timestamp, WaitingMail};
 
 use super::State;
 use crate::defect::Defect;
 
 impl State {
     /// The instances that the session has kept and for which visible, admitted messages wait.
-    pub(crate) fn waiting_mail(&self, session: SessionId) -> Result<Vec<InstanceId>, Refused> {
+    pub(crate) fn waiting_mail(&self, session: SessionId) -> Result<WaitingMail, Refused> {
         self.acting(session)?;
-        if self.broken(Defect::MailForgotten) {
-            return Ok(Vec::new());
+        let (now, mut waiting) = (self.now(), WaitingMail::default());
+        for (id, ready_at) in self.held_mail(session) {
+            if ready_at > now {
+                waiting.next = waiting.next.into_iter().chain([ready_at.since(now)]).min();
+            } else if !self.broken(Defect::MailForgotten) {
+                waiting.instances.push(id.clone());
+            }
         }
-        let visible = self.held_mail(session).filter(|(_, ready_at)| *ready_at <= self.now());
-        Ok(visible.map(|(id, _)| id.clone()).collect())
+        waiting.next = waiting.next.filter(|_| !self.broken(Defect::MailNeverDue));
+        Ok(waiting)
     }
 
     /// The instances that the session has kept and for which admitted messages wait, with the earliest time of each.
-    pub(super) fn held_mail(&self, session: SessionId) -> impl Iterator<Item = (&InstanceId, Timestamp)> {
+    fn held_mail(&self, session: SessionId) -> impl Iterator<Item = (&InstanceId, Timestamp)> {
         let held = self.sessions.get(&session).into_iter().flat_map(|session| &session.turns);
         held.filter_map(|id| {
-            let instance = self.instances.get(id).filter(|instance| instance.has_committed())?;
-            Some((id, instance.ready_at?))
+            let instance = self.instances.get(id)?;
+            // A dump does not say who committed last.
+            let loaded = instance.last.is_none() && !instance.history.is_empty();
+            instance.ready_at.filter(|_| loaded || instance.has_committed()).map(|ready_at| (id, ready_at))
         })
     }
 

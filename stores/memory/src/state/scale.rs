@@ -45,11 +45,9 @@ impl State {
         let since = now.before(DUE_OVERLAP);
         let wanted = |queue: &QueueKey| queues.admits(queue);
         let turns = self.ready_turns.next_time(since, wanted);
-        let mail =
-            self.held_mail(session).filter_map(|(_, ready_at)| Some(ready_at).filter(|at| *at > since)).min();
         let tasks = self.ready_tasks.next_time(since, wanted);
         let late = u32::from(self.broken(Defect::NextDueTooLate));
-        Ok([turns, mail, tasks].into_iter().flatten().min().map(|time| time.since(now) * (1 + late)))
+        Ok([turns, tasks].into_iter().flatten().min().map(|time| time.since(now) * (1 + late)))
     }
 
     fn is_turn_held(&self, id: &InstanceId) -> bool {

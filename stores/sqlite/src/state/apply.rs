@@ -39,6 +39,10 @@ impl Scope<'_, '_> {
             self.put_out(&mut instance)?;
         }
         let taken = self.insert_tasks((by.session, keeper), &mut instance, (tasks, *take))?;
+        // A look for mail passes over instances whose start lies in their row.
+        if keeper.is_some() && instance.start_in_row {
+            self.forget_inbox(&mut instance)?;
+        }
         // What the turn sends to its own instance needs no hint: the answer has it.
         instance.holder = None;
         self.deliver_all(&mut instance, timers.iter().chain(messages))?;

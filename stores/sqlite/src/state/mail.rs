@@ -1,8 +1,8 @@
 //! Messages that wait for the instances which a session holds. Nothing here changes anything.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Fence, InstanceId, Mail, SessionId, StoreLimits};
+use dauer_store::{Fence, Mail, SessionId, StoreLimits, Timestamp, WaitingMail};
 
 use super::{View, fenced};
 use crate::fail::Outcome;
@@ -11,14 +11,20 @@ use dauer_store_kit::codec::instance_id;
 impl View<'_> {
     /// The instances that the session has kept and for which visible, admitted messages wait. An instance whose start lies in
     /// its row has had no turn, or one whose row is behind: nothing has come since.
-    pub(crate) fn waiting_mail(&self, session: SessionId) -> Outcome<Vec<InstanceId>> {
+    pub(crate) fn waiting_mail(&self, session: SessionId) -> Outcome<WaitingMail> {
         let session = self.acting(session)?.key;
         let mut find = self.db.prepare_cached(
             "SELECT id FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at <= ?2 ORDER BY ready_at",
         )?;
         let ids = find.query_map(params![session, self.now.0], |row| row.get::<_, String>(0))?;
         let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
-        Ok(ids.into_iter().map(instance_id).collect::<Result<_, _>>()?)
+        let instances = ids.into_iter().map(instance_id).collect::<Result<_, _>>()?;
+        let mut later = self.db.prepare_cached(
+            "SELECT ready_at FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at > ?2
+             ORDER BY ready_at LIMIT 1",
+        )?;
+        let next: Option<i64> = later.query_row(params![session, self.now.0], |row| row.get(0)).optional()?;
+        Ok(WaitingMail { instances, next: next.map(|at| Timestamp(at).since(self.now)) })
     }
 
     /// Reads the messages that wait for an instance.

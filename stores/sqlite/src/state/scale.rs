@@ -64,18 +64,14 @@ impl View<'_> {
     /// How long until something that sleeps in these queues is due. The end of a session makes nothing due here: it
     /// may be renewed, and a hint tells when it was not.
     pub(crate) fn next_due(&self, session: SessionId, queues: &Queues) -> Outcome<Option<Duration>> {
-        let session = self.acting(session)?.key;
+        self.acting(session)?;
         // What was loaded and not yet delivered is delivered by the next claim.
         let mut unsent = self.db.prepare_cached("SELECT 1 FROM outbox WHERE hub = ?1 LIMIT 1")?;
         if unsent.exists([self.hub])? {
             return Ok(Some(Duration::ZERO));
         }
         let since = self.now.before(DUE_OVERLAP).0;
-        let mut kept = self.db.prepare_cached(
-            "SELECT ready_at FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at > ?2 ORDER BY ready_at LIMIT 1",
-        )?;
-        let mut earliest: Option<i64> =
-            kept.query_row(params![session, since], |row| row.get(0)).optional()?;
+        let mut earliest: Option<i64> = None;
         for (key, queue) in self.queues()? {
             if !queues.admits(&queue) {
                 continue;

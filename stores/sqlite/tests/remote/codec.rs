@@ -9,7 +9,7 @@ use dauer_store::{
     Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, DropReason, Encoded, Epoch,
     ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Mail, Message,
     MessageId, Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Tags, Task,
-    TaskFence, TaskLease, Then, Timestamp, Trouble, VersionRule, Want,
+    TaskFence, TaskLease, Then, Timestamp, Trouble, VersionRule, WaitingMail, Want,
 };
 use dauer_store_kit::codec;
 
@@ -135,6 +135,7 @@ fields! {
     Completion { fence, answer }
     Committed { revision, arrived, more, taken, now }
     Mail { messages, more, now }
+    WaitingMail { instances, next }
     StoredBatch { first, revision, epoch, owner, at, batch }
     Slice { batches, next }
     Lost { item }

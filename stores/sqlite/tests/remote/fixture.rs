@@ -15,8 +15,8 @@ use futures::future::BoxFuture;
 use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
 use dauer_sqlite::{Clock, Faults, ManualClock, SqliteStore};
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, InstanceId, Lost, Mail,
-    Queues, Refused, Release, SessionId, Slice, Store, TaskLease, Want, Work,
+    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, Lost, Mail, Queues,
+    Refused, Release, SessionId, Slice, Store, TaskLease, WaitingMail, Want, Work,
 };
 
 use super::codec::{Wire, bytes_of};
@@ -188,7 +188,7 @@ impl Work for Remote {
         self.ask(Ask::ClaimTurns, bytes_of(&want)).await
     }
 
-    async fn waiting_mail(&self) -> Result<Vec<InstanceId>, Refused> {
+    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
         self.ask(Ask::WaitingMail, Vec::new()).await
     }
 

@@ -54,6 +54,8 @@ pub async fn r20b_a_kept_instance_stays_with_its_session(fixture: &dyn Fixture) 
     let committed = session.commit(Step::of(&next).timers([timer.clone()]).keep()).await;
     w.same(&committed.revision, &Revision(2), "the turn went on under the same epoch");
     w.same(&session.waiting_mail().await, &vec![], "what waits is not visible yet");
+    let due = session.next_mail().await;
+    w.check(due.is_some_and(|due| due <= HOUR), "a look tells when it will be");
 
     w.advance(HOUR).await;
     w.same(&session.waiting_mail().await, &vec!["order".to_owned()], "the timer has come");
