@@ -1,4 +1,4 @@
-//! One instance in this host's hands: what is under way with it, and what a claim of it is worth meanwhile.
+//! One instance in this host's hands: the work in progress, and what a claim of it is worth meanwhile.
 
 use dauer_core::model::{Completion, Record};
 use dauer_core::planted::{self, Bug};
@@ -33,17 +33,17 @@ pub(crate) struct Kept {
 /// An instance that this host holds.
 pub(crate) struct Held {
     pub(crate) ticket: Ticket,
-    /// What the turn under way was begun with, or what the last commit made of it.
+    /// What the running turn was begun with, or what the last commit made of it.
     pub(crate) fence: Fence,
     pub(crate) phase: Phase,
     /// Results for the next turn.
     pub(crate) waiting: Vec<Completion>,
-    /// A claim of a later epoch that is ahead of the answer to the commit under way. It begins once that answer is here: what
+    /// A claim of a later epoch that is ahead of the answer to the pending commit. It begins once that answer is here: what
     /// the commit left is in the cache then.
     pub(crate) claim: Option<Box<ClaimedTurn>>,
-    /// Whether the turn under way came with a claim.
+    /// Whether the running turn came with a claim.
     pub(crate) claimed: bool,
-    /// A hint of mail came while a commit was under way, whose answer may be from before.
+    /// A hint of mail came while a commit was pending, whose answer may be from before.
     pub(crate) mail: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Begin {
     pub(crate) entry: Option<Box<Entry>>,
 }
 
-/// How many are held, how many of them have a turn under way, and how many of those came with a claim.
+/// How many are held, how many of them have a running turn, and how many of those came with a claim.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) held: usize,
@@ -68,9 +68,9 @@ pub(crate) struct Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Worth {
     Nothing,
-    /// The commit under way has released the instance, or is fenced: its answer comes first.
+    /// The pending commit has released the instance, or is fenced: its answer comes first.
     Later,
-    /// The instance came back from other hands: whatever was under way here is over.
+    /// The instance came back from other hands: the work here is over.
     All,
 }
 
@@ -131,7 +131,7 @@ impl Held {
         }
     }
 
-    /// The next turn of a kept instance begins, if nothing else is under way.
+    /// The next turn of a kept instance begins, if nothing else is in progress.
     fn rouse(&mut self, counts: &mut Counts) -> Option<Kept> {
         match std::mem::replace(&mut self.phase, Phase::Turning) {
             Phase::Idle(kept) => {

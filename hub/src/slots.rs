@@ -60,7 +60,7 @@ pub(crate) struct Slots {
 pub(crate) enum Admitted {
     /// A turn; and the results that an earlier hold of the instance leaves behind.
     Begin(Box<Begin>, Vec<Completion>),
-    /// It waits for the answer to the commit under way.
+    /// It waits for the answer to the pending commit.
     Waits,
     /// Nothing: the instance is held here under that epoch.
     Known,
@@ -153,7 +153,7 @@ impl Slots {
         held.claim.is_none()
     }
 
-    /// Whether a claim waits for the answer to the commit under way.
+    /// Whether a claim waits for the answer to the pending commit.
     pub(crate) fn has_waiting_claim(&self, instance: &InstanceId) -> bool {
         let held = self.slots.get(instance).and_then(|slot| slot.held.as_ref());
         held.is_some_and(|held| held.claim.is_some())

@@ -99,7 +99,7 @@ fn arrival_is_never_in_the_past_and_postpones_nothing() {
 }
 
 #[test]
-fn turn_is_led_by_the_own_start_and_an_unborn_run_by_any_of_its_openings() {
+fn turn_begins_with_its_own_start_or_an_unborn_runs_opening() {
     let pending = record(Status::Pending, Hold::Control);
     let unborn = record(Status::Suspended, Hold::Unborn);
     let [own, other] = [1, 2].map(|number| message(number, Class::Start(start(RUN))));
@@ -164,7 +164,7 @@ fn turn_keeps_to_its_bytes_but_for_the_least() {
 }
 
 #[test]
-fn end_of_a_run_keeps_openings_and_their_messages_behind_the_first() {
+fn end_of_a_run_keeps_openings_and_what_follows_the_first() {
     let named = |number, execution| Message { execution, ..message(number, Class::Ordinary) };
     let inbox = [
         named(10, None),

@@ -99,7 +99,7 @@ fn own_start_is_the_start_that_the_record_names() {
 }
 
 #[test]
-fn creation_replaces_ended_and_sends_to_living_if_the_policy_allows() {
+fn creation_replaces_ended_and_sends_to_living_by_policy() {
     let any = |statuses: &[Status]| Reuse { replaceable: statuses.to_vec() };
     let exists = |status| Err(status);
     let (failed, running, pending) = (Status::Failed, Status::Running, Status::Pending);

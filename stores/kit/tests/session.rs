@@ -45,7 +45,7 @@ fn ended_session_neither_acts_nor_attaches_again() {
 }
 
 #[test]
-fn attaching_again_renews_with_the_new_lease_for_the_same_host_only() {
+fn attaching_again_renews_for_the_same_host_only() {
     let mut life = Life::loaded(HostId::new("a").unwrap(), BEGIN);
     assert_eq!(life.lease, LEASE_UNKNOWN);
     assert!(matches!(life.attach(&host("b"), BEGIN), Err(Refused::Fenced)));
