@@ -52,7 +52,7 @@ impl Bench {
             StartRequest { input: Some("4000000".into()), ..StartRequest::new(id.clone(), "chain") };
         let start = send::start(request, ExecutionId(1), caller, Over::Refuse)?;
         let Class::Start(begun) = &start.class else { return Err("no start".into()) };
-        let record = begun.record.clone();
+        let record = begun.record(start.id);
         let mut registry = Registry::new();
         registry.orchestration(CHAIN, chain)?;
         let ledger = Ledger::new(id, record.execution);

@@ -8,8 +8,8 @@ use crate::identity;
 use crate::ids::{ExecutionId, InstanceId, InvalidName, MessageId, Revision, Timestamp, check_name};
 use crate::limits;
 use crate::model::{
-    Class, Completion, Control, Encoded, Kind, Message, Origin, Over, QueueKey, Record, Start, Tags, Task,
-    TaskFence, Times,
+    Class, Completion, Control, Encoded, Kind, Message, Opening, Origin, Over, QueueKey, Tags, Task,
+    TaskFence,
 };
 
 /// A request that cannot be sent.
@@ -151,8 +151,8 @@ fn start_as(
     let version = request.version.filter(|version| !version.is_empty());
     version.as_deref().map_or(Ok(()), |version| check_name("version", version))?;
     let queue = QueueKey::new(Kind::Orchestration, request.name.as_str(), version.as_deref());
-    let times = Times { scheduled, ..Times::default() };
-    let record = Record { tags: request.tags.clone(), times, ..Record::pending(queue, execution, id) };
+    let tags = request.tags.clone();
+    let opening = Opening { tags, scheduled, over, ..Opening::new(queue, execution) };
     let started = ExecutionStartedEvent {
         version,
         input: request.input,
@@ -165,7 +165,7 @@ fn start_as(
         id,
         to: request.instance,
         execution: None,
-        class: Class::Start(Box::new(Start { record, over })),
+        class: Class::Start(Box::new(opening)),
         origin,
         answers: None,
         // Also a time that only this client takes for past: the store's clock decides when it has come.

@@ -230,9 +230,9 @@ impl Client {
         let instance = fence.instance.clone();
         let Some(start) = self.start_waiting(&instance).await? else { return Ok(Amended::Declined) };
         match &start.class {
-            Class::Start(begun) if changes(&begun.record) => {}
+            Class::Start(begun) if changes(&begun.record(start.id)) => {}
             // Left by a dauer before format 7, which ended the run by force.
-            Class::Rewind(begun) if begun.record.execution == record.execution => {}
+            Class::Rewind(begun) if begun.execution == record.execution => {}
             _ => return Ok(Amended::Declined),
         }
         let Some(Inspection { now, .. }) = self.inspect(&instance).await? else {

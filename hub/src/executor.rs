@@ -145,23 +145,24 @@ pub enum Attempt {
 /// Something that runs user code: in this process, or by way of a remote worker.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
-    /// What it can run: claims ask for nothing else.
+    /// What it can run: the host takes nothing else. An executor that fuses is asked once for each session, and at each of its
+    /// [`changes`](Self::changes).
     fn queues(&self) -> Queues;
 
-    /// What it can say something about although it cannot run it: claims ask for it now and then, so that work which
-    /// nobody can run is shown with its trouble instead of waiting unseen. Only for an executor whose
+    /// What it can say something about although it cannot run it: the host takes some of it now and then, so that work which
+    /// no host can run is shown with its trouble instead of waiting unseen. Only for an executor whose
     /// [`queues`](Self::queues) leave that out.
     fn explains(&self) -> Option<Queues> {
         None
     }
 
-    /// How much it can have in its hands at once: no more is claimed. What it says may change all the time.
+    /// How much it can have in its hands at once: no more is taken. What it says may change all the time.
     fn capacity(&self) -> Capacity {
         Capacity::UNBOUNDED
     }
 
-    /// Tells that [`queues`](Self::queues) or [`capacity`](Self::capacity) admit what they did not admit before. For an
-    /// executor that never changes, nothing is ever told. Asked once for each session.
+    /// Tells that [`queues`](Self::queues) or [`capacity`](Self::capacity) admit more than before, or less. For an executor
+    /// that never changes, nothing is ever told. Asked once for each session.
     fn changes(&self) -> BoxStream<'static, ()> {
         futures::stream::pending().boxed()
     }

@@ -1,7 +1,7 @@
 //! What operators do to instances: look at their histories, rewind them, start them again.
 
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Checkpoint, Class, Message, Record, Status, StoredBatch};
+use dauer_core::model::{Checkpoint, Class, Message, Opening, Record, Status, StoredBatch};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::{self, Finished};
 use dauer_core::{ExecutionId, InstanceId};
@@ -236,10 +236,10 @@ pub(crate) fn unsettled() -> Refused {
     Refused::NotExecuted(dauer_store::Cause::new("the instance changed meanwhile"))
 }
 
-/// The record that a message brings its instance into being with.
-pub(crate) fn carried(class: &Class) -> Option<&Record> {
+/// What a start or rewind begins.
+pub(crate) fn carried(class: &Class) -> Option<&Opening> {
     match class {
-        Class::Start(start) | Class::Rewind(start) => Some(&start.record),
+        Class::Start(opening) | Class::Rewind(opening) => Some(opening),
         Class::Control(_) | Class::Ordinary => None,
     }
 }

@@ -44,35 +44,23 @@ pub(crate) const CALL_ATTEMPTS: u32 = 8;
 /// The delay before the first of these: a store that was merely busy is free again.
 pub(crate) const CALL_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// How many times in a row a host that found nothing still believes the time it was told something is due at. More than
-/// other hosts that were quicker explain; beyond it the store's clock does not move as this host's does.
-pub(crate) const DUE_TRUSTED: u32 = 8;
-
-/// Mail that a look tells of within this time is there at the next look, unless the store's clock stands still.
-pub(crate) const MAIL_MOMENT: Duration = Duration::from_millis(100);
-
 /// Instances whose mail is read by one call: each may have as many bytes as the store hands out at once.
 pub(crate) const MAIL_READS_MAX: usize = 32;
-
-/// Items of one claim. One that brought something is followed by the next at once, so that this bounds only how much
-/// memory one answer takes, and lets the store work while its items are being executed.
-pub(crate) const CLAIM_MAX: usize = 256;
 
 /// How long tasks may run as a part of the loop, one after the other, where everything shares one thread: so that timers,
 /// renewals and clients are not held up for longer than they would be by the tasks themselves.
 pub(crate) const RUN_HERE_MAX: Duration = Duration::from_millis(10);
 
-/// Claims that wait in the store at once. What one of them wins is on its way to the host while the store makes the next
-/// write; so there is another, and one for the write behind that.
-pub(crate) const WAITS_MAX: usize = 4;
-
-/// Items of a claim that also looks for what nobody seems to be able to run: enough to show it, few enough that one whose
-/// host is merely busy is seldom among them.
+/// Turns of a look for what no host seems to be able to run: enough to show it, few enough that one whose host is merely busy is
+/// seldom among them.
 pub(crate) const EXPLAINED_MAX: usize = 16;
 
-/// A host that never comes to rest looks for such items once in so many times [`HostOptions::poll_max`]; others whenever
-/// they poll without having been told of anything.
+/// A host that never comes to rest looks for such items after this many times [`HostOptions::poll_max`]; others at every poll.
 pub(crate) const EXPLAIN_BUSY: u32 = 6;
+
+/// Items that are won under one number of credit, before the next number. Host and store remember those of two numbers, for a
+/// recall: enough that numbers change seldom, few enough to take no room that matters.
+pub(crate) const NUMBER_WINS_MAX: usize = 1_024;
 
 /// How many checkpoints are sent together at most: enough that the cost of a transaction is shared by many, few enough
 /// that the store works on the first while the rest is still being made.
@@ -111,7 +99,7 @@ pub(crate) const LOOK_SHARE: u32 = 4;
 /// come thousandfold; an activity that learns a second later that nobody wants its answer has lost a second.
 pub(crate) const CANCEL_LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a claim of turns waits for room for their tasks. Activities that are over at once make room within less, and
+/// How long turns wait for room for their tasks. Activities that are over at once make room within less, and
 /// what is begun then is finished without a detour; where they take long, nobody notices ten milliseconds.
 pub(crate) const TASK_ROOM_PATIENCE: Duration = Duration::from_millis(10);
 
@@ -129,13 +117,13 @@ pub struct HostOptions {
     pub turns_max: usize,
     /// Activities in flight at once. They mostly wait for others.
     pub activities_max: usize,
-    /// Bytes of messages one claim may bring.
+    /// Bytes of messages, or of tasks, that are won and handed over together.
     pub claim_bytes_max: usize,
     /// Bytes of history read in one call.
     pub history_page_bytes: usize,
     /// Instances whose ledger and live future are kept between turns.
     pub cache_instances_max: usize,
-    /// The longest a host sleeps when no hint comes. Hints can be lost; this bounds what that costs.
+    /// How often a host that waits for work has the store look for it. Nothing else may tell of it; this bounds what that costs.
     pub poll_max: Duration,
     /// The first delay after a failed attempt; doubled with each further one.
     pub retry_delay_min: Duration,

@@ -8,8 +8,7 @@ use futures::channel::mpsc::UnboundedSender;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Shared};
 
-use dauer_core::model::{Queues, Tags};
-use dauer_store::{Env, Lost, Manage, Refused, Release, Steady, Want, Work};
+use dauer_store::{Env, Lost, Manage, Refused, Release, Steady, Work};
 
 use crate::executor::Executor;
 use crate::inspect::Inspection;
@@ -124,10 +123,9 @@ impl Session {
         }
     }
 
-    /// Whether the lease still runs by this host's monotonic clock. A host that cannot renew takes no more work: it would
-    /// only be taken away again.
-    pub(crate) fn may_claim(&self) -> bool {
-        self.env.steady().since(self.renewed.at()) < self.options.lease
+    /// How long the lease still runs by this host's monotonic clock.
+    pub(crate) fn lease_left(&self) -> Duration {
+        self.options.lease.saturating_sub(self.env.steady().since(self.renewed.at()))
     }
 
     /// Whether the wall clock was set since the last renewal, by an amount that matters to the lease.
@@ -151,12 +149,6 @@ impl Session {
             }
             self.sleep(self.retry_delay(attempts).min(self.options.poll_max)).await;
         }
-    }
-
-    /// A claim of at most so many items from these queues.
-    pub(crate) fn want(&self, count: usize, queues: Queues) -> Want {
-        let bytes = self.options.claim_bytes_max;
-        Want { count, bytes, queues, tags: Tags::new() }
     }
 
     /// How long to wait before asking again after so many fruitless tries.

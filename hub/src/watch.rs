@@ -309,7 +309,7 @@ async fn listen(listening: Listening, changes: Changes, seam: (Arc<dyn Manage>, 
                         watch.missed();
                         wanted = Wanted::All;
                     }
-                    Hint::Ready(_) | Hint::Due(..) | Hint::Mail(_) | Hint::SessionEnded(_) => {}
+                    Hint::SessionEnded(_) => {}
                 }
                 heard = heard.wrapping_add(1);
                 if heard.is_multiple_of(LOOK_EVERY) && !watch.is_needed() {

@@ -10,6 +10,7 @@ mod clocks;
 mod control;
 mod fusion;
 mod host;
+mod intake;
 mod operators;
 mod retention;
 mod support;

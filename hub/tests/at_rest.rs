@@ -9,9 +9,8 @@ use futures::channel::oneshot;
 
 use dauer_core::model::Status;
 use dauer_hub::HostOptions;
-use dauer_memory::{Call, Fault};
 
-use crate::support::{Chain, World, pass};
+use crate::support::{Act, Chain, Fate, Op, World, pass};
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_stops_wins_nothing_that_becomes_ready() {
@@ -49,7 +48,7 @@ async fn what_a_lost_answer_had_won_is_asked_for() {
     for number in 0..8 {
         // At rest, so that the next claim is the one that waits.
         pass(60).await;
-        world.plan.then(Call::ClaimTurns, [Fault::ExecuteAndFail]);
+        world.plan.then(Op::Next, [Fate::of(Act::LoseAnswer)]);
         let before = world.elapsed();
         let id = world.start(&format!("chain-{number}"), 1).await;
         assert_eq!(world.ended(&id).await.status, Status::Completed);
@@ -62,10 +61,10 @@ async fn a_store_that_refuses_is_not_asked_without_rest() {
     let world = World::new();
     world.host(Chain::new().fusing(), HostOptions::default());
     pass(60).await;
-    world.plan.always.lock().unwrap().insert(Call::ClaimTurns, Fault::FailBefore);
+    world.plan.always.lock().unwrap().insert(Op::Next, Fate::of(Act::Refuse));
     world.start("chain", 1).await;
-    let before = world.plan.count(Call::ClaimTurns);
+    let before = world.plan.count(Op::Next);
     pass(60).await;
-    let asked = world.plan.count(Call::ClaimTurns) - before;
+    let asked = world.plan.count(Op::Next) - before;
     assert!((5..=60).contains(&asked), "{asked} claims in a minute of refusals");
 }

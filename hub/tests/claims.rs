@@ -15,11 +15,10 @@ use dauer_core::send::StartRequest;
 use dauer_core::turn::Stalled;
 use dauer_core::{InstanceId, Timestamp};
 use dauer_hub::HostOptions;
-use dauer_memory::Call;
 use dauer_proto::failure;
-use dauer_store::{DumpItem, Item, Manage, Release, Reuse};
+use dauer_store::{DumpItem, Item, Release, Reuse};
 
-use crate::support::{Chain, Plan, World, pass, raw, want};
+use crate::support::{Chain, Op, Plan, World, pass, raw, win_turns};
 
 #[tokio::test(start_paused = true)]
 async fn lease_a04_a_host_that_lost_the_race_asks_again_and_not_too_often() {
@@ -27,26 +26,26 @@ async fn lease_a04_a_host_that_lost_the_race_asks_again_and_not_too_often() {
     let world = World::with(Plan { no_hints: true, ..Plan::default() });
     let id = world.start("chain", 1).await;
     let winner = raw(&world, 7).await;
-    let turn = winner.claim_turns(want(1)).await.unwrap().remove(0);
+    let turn = win_turns(&*winner, 1).await.remove(0);
     world.host(Chain::new(), HostOptions::default());
     pass(60).await;
-    let asked = world.plan.count(Call::ClaimTurns);
-    assert!((10..=40).contains(&asked), "{asked} claims in a minute of nothing");
+    let asked = world.plan.count(Op::Next);
+    assert!((10..=40).contains(&asked), "{asked} looks in a minute of nothing");
     let release =
         Release { item: Item::Turn(turn.fence), delay: Duration::ZERO, trouble: None, failed: false };
     winner.release(vec![release]).await.pop().unwrap().unwrap();
     let before = world.elapsed();
-    world.until(&id, |record| record.status == Status::Running).await;
+    world.until(&id, |record| record.status != Status::Pending).await;
     // A poll of the host, and one of the client that waits.
     assert!(world.elapsed() - before <= Duration::from_secs(8), "after {:?}", world.elapsed() - before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_that_was_cut_short_leaves_no_second_poll() {
+async fn work_that_comes_between_two_polls_adds_no_poll() {
     let world = World::new();
     world.host(Chain::new(), HostOptions::default());
     for i in 0..50 {
-        // A poll is some seconds away: this cuts the sleep before it short.
+        // A poll is some seconds away: this ends the wait for it.
         pass(20).await;
         let id = InstanceId::new(format!("chain-{i}")).unwrap();
         let scheduled = Some(Timestamp(1_000_000).after(world.elapsed() + Duration::from_millis(300)));
@@ -57,10 +56,10 @@ async fn a_sleep_that_was_cut_short_leaves_no_second_poll() {
     }
     // Past the first polls after something has happened, which follow one another quickly.
     pass(30).await;
-    let before = world.plan.count(Call::ClaimTurns);
+    let before = world.plan.count(Op::Next);
     pass(60).await;
-    let asked = world.plan.count(Call::ClaimTurns) - before;
-    assert!((10..=40).contains(&asked), "{asked} claims in a minute of nothing");
+    let asked = world.plan.count(Op::Next) - before;
+    assert!((10..=40).contains(&asked), "{asked} looks in a minute of nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +100,7 @@ async fn lease_a21_a34_a_host_renews_at_half_of_the_lease_it_was_given() {
     let lease = Duration::from_secs(10);
     let host = world.host(Chain::new(), HostOptions { lease, ..HostOptions::default() });
     pass(101).await;
-    assert_eq!(world.plan.count(Call::Renew), 20, "every five seconds");
+    assert_eq!(world.plan.count(Op::Renew), 20, "every five seconds");
     let dump = world.hub.dump(None).await.unwrap();
     let sessions = dump.items.into_iter().filter_map(|item| match item {
         DumpItem::Session(session) => Some((session.host, session.expires_at)),

@@ -16,9 +16,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use dauer_core::model::TroubleKind;
 use dauer_core::turn::Stalled;
 use dauer_hub::HostOptions;
-use dauer_memory::{Call, Fault};
 
-use support::{Chain, World, pass, raw, want};
+use support::{Act, Chain, Fate, Op, World, pass, raw, win_turns};
 
 /// What was logged: how grave, and in which words.
 #[derive(Clone, Default)]
@@ -81,13 +80,9 @@ async fn lease_a38_lease_operations_are_logged_as_gravely_as_they_are() {
     pass(16).await;
     assert_eq!(log.levels("a session was opened"), [Level::INFO]);
     assert_eq!(log.levels("the session was renewed"), [Level::INFO]);
-    assert_eq!(
-        log.levels("turns were claimed"),
-        [Level::DEBUG],
-        "thousands a second: only for those who look"
-    );
+    assert_eq!(log.levels("turns were won"), [Level::DEBUG], "thousands a second: only for those who look");
 
-    world.plan.then(Call::Renew, [Fault::FailBefore]);
+    world.plan.then(Op::Renew, [Fate::of(Act::Refuse)]);
     pass(16).await;
     assert_eq!(log.levels("the session could not be renewed"), [Level::WARN]);
 
@@ -97,15 +92,15 @@ async fn lease_a38_lease_operations_are_logged_as_gravely_as_they_are() {
     slow.start("chain", 1).await;
     pass(1).await;
     slow.store.expire_sessions(&zombie.id);
-    assert_eq!(raw(&slow, 9).await.claim_turns(want(1)).await.unwrap().len(), 1);
+    assert_eq!(win_turns(&*raw(&slow, 9).await, 1).await.len(), 1);
     pass(60).await;
     assert_eq!(log.levels("a turn was fenced"), [Level::WARN]);
     assert_eq!(log.levels("items were taken over"), [Level::WARN]);
 
-    world.plan.then(Call::ClaimTurns, [Fault::FailBefore]);
+    world.plan.then(Op::Next, [Fate::of(Act::Refuse)]);
     pass(16).await;
-    assert_eq!(log.levels("nothing could be claimed"), [Level::ERROR], "the store's fault");
-    world.plan.then(Call::CommitTurns, [Fault::FailBefore]);
+    assert_eq!(log.levels("the store could not be asked for work"), [Level::ERROR], "the store's fault");
+    world.plan.then(Op::CommitTurns, [Fate::of(Act::Refuse)]);
     let id = world.start("again", 1).await;
     world.ended(&id).await;
     assert_eq!(log.levels("a commit was not possible"), [Level::ERROR], "the store's fault");

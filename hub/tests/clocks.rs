@@ -9,9 +9,8 @@ use futures::FutureExt;
 use dauer_core::InstanceId;
 use dauer_core::model::Status;
 use dauer_hub::{ClientError, HostOptions};
-use dauer_memory::Call;
 
-use crate::support::{Chain, Running, World, pass, raw, want};
+use crate::support::{Chain, Op, Running, World, pass, raw, win_tasks};
 
 /// The steps of a wall clock that these tests make, in milliseconds: back by a minute, ahead by an hour.
 const STEPS_MS: [i64; 2] = [-60_000, 3_600_000];
@@ -70,12 +69,12 @@ async fn session_is_renewed_soon_after_the_wall_clock_was_set() {
     for step in STEPS_MS {
         let world = World::new();
         let (host, _) = busy_host(&world).await;
-        let before = world.plan.count(Call::Renew);
+        let before = world.plan.count(Op::Renew);
         host.env.set_skew_ms(step);
         pass(NOTICED.as_secs()).await;
-        assert_eq!(world.plan.count(Call::Renew), before + 1, "step {step}: once, and at once");
+        assert_eq!(world.plan.count(Op::Renew), before + 1, "step {step}: once, and at once");
         pass(NOTICED.as_secs()).await;
-        assert_eq!(world.plan.count(Call::Renew), before + 1, "step {step}: not again");
+        assert_eq!(world.plan.count(Op::Renew), before + 1, "step {step}: not again");
     }
 }
 
@@ -88,15 +87,15 @@ async fn leap_of_host_and_store_leaves_the_session_its_work() {
     world.store.skew(hour);
     pass(NOTICED.as_secs()).await;
     let other = raw(&world, 7).await;
-    assert!(other.claim_activities(want(1)).await.unwrap().is_empty(), "its lease was renewed");
+    assert!(win_tasks(&*other, 1).await.is_empty(), "its lease was renewed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn small_step_of_the_wall_clock_costs_no_renewal() {
     let world = World::new();
     let (host, _) = busy_host(&world).await;
-    let before = world.plan.count(Call::Renew);
+    let before = world.plan.count(Op::Renew);
     host.env.set_skew_ms(3_000);
     pass(10).await;
-    assert_eq!(world.plan.count(Call::Renew), before, "an eighth of the lease is 3.75 seconds");
+    assert_eq!(world.plan.count(Op::Renew), before, "an eighth of the lease is 3.75 seconds");
 }

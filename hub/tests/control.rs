@@ -4,15 +4,14 @@
 
 use std::time::Duration;
 
-use dauer_core::model::{Hold, Over, Queues, Status, TroubleKind};
+use dauer_core::model::{Hold, Over, Status, TroubleKind};
 use dauer_core::send::{self, Caller, StartRequest};
 use dauer_core::turn::Stalled;
 use dauer_core::{ExecutionId, InstanceId, Timestamp};
 use dauer_hub::{Client, ClientError, HostOptions};
-use dauer_memory::{Call, Fault};
-use dauer_store::{Checkpoint, Created, History, Manage, Refused, Reuse, Tags, Then, Want};
+use dauer_store::{Checkpoint, Created, History, Refused, Reuse, Then};
 
-use crate::support::{Chain, HOUR, World, pass, raw};
+use crate::support::{Act, Chain, Fate, HOUR, Op, World, pass, raw, win_turns};
 
 /// Two polls of a client, and less than three.
 const TWO_POLLS: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(6);
@@ -53,7 +52,7 @@ async fn pending_run_without_a_host_is_terminated_at_once() {
     world.client.terminate(&id, Some("\"no\"".into()), true).await.unwrap();
     let record = world.client.get(&id).await.unwrap().unwrap();
     assert_eq!((record.status, record.output.as_ref().unwrap().as_str()), (Status::Terminated, "\"no\""));
-    assert_eq!((world.elapsed(), world.plan.count(Call::Send)), (before, 0), "by one write");
+    assert_eq!((world.elapsed(), world.plan.count(Op::Send)), (before, 0), "by one write");
     assert_eq!(waiting(&world, &id).await, 0, "its start is gone");
     let started = world.client.started(&id, &record).await.unwrap();
     assert_eq!((started.name.as_str(), started.input.as_deref()), ("chain", Some("3")), "it can be read");
@@ -102,11 +101,11 @@ async fn begun_run_with_a_host_ends_by_its_own_code() {
     let _host = world.host(Chain::new(), HostOptions { activities_max: 0, ..HostOptions::default() });
     let id = world.start("begun", 1).await;
     world.until(&id, |record| record.status == Status::Running).await;
-    let (before, amended) = (world.elapsed(), world.plan.count(Call::Amend));
+    let (before, amended) = (world.elapsed(), world.plan.count(Op::Amend));
     world.client.terminate(&id, None, false).await.unwrap();
     assert_eq!(status(&world, &id).await, Status::Terminated);
     assert!(world.elapsed() - before < Duration::from_millis(100), "{:?}", world.elapsed() - before);
-    assert_eq!(world.plan.count(Call::Amend), amended);
+    assert_eq!(world.plan.count(Op::Amend), amended);
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,8 +114,7 @@ async fn run_that_a_live_session_holds_is_left_to_it() {
     let id = begun(&world).await;
     world.client.raise(&id, "wake", None).await.unwrap();
     let session = raw(&world, 7).await;
-    let want = Want { count: 1, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() };
-    assert_eq!(session.claim_turns(want).await.unwrap().len(), 1);
+    assert_eq!(win_turns(&*session, 1).await.len(), 1);
     world.client.terminate(&id, None, false).await.unwrap();
     assert_eq!(status(&world, &id).await, Status::Running, "its host has it");
     pass(2 * HOUR.as_secs()).await;
@@ -179,7 +177,7 @@ async fn pending_run_is_replaced_by_one_write() {
     let before = world.elapsed();
     let second = world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
     let (Created::New(first), Created::New(second)) = (first, second) else { panic!("{first:?} {second:?}") };
-    assert_eq!((world.elapsed(), world.plan.count(Call::Amend)), (before, 1));
+    assert_eq!((world.elapsed(), world.plan.count(Op::Amend)), (before, 1));
     let record = world.client.get(&id).await.unwrap().unwrap();
     assert_eq!((record.execution, record.status), (second, Status::Pending));
     assert_ne!(first, second);
@@ -199,7 +197,7 @@ async fn status_outside_the_policy_is_not_replaced() {
     let running = Reuse { replaceable: vec![Status::Running, Status::Terminated] };
     let refused = world.client.start(request(&id, 2), running).await.unwrap_err();
     assert!(matches!(refused, ClientError::Refused(Refused::Exists(Status::Pending))), "{refused}");
-    assert_eq!(world.plan.count(Call::Amend), 0);
+    assert_eq!(world.plan.count(Op::Amend), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,8 +218,7 @@ async fn client_that_dies_before_the_amendment_loses_nothing() {
     let world = World::new();
     let id = world.start("replaced", 1).await;
     let old = world.client.get(&id).await.unwrap().unwrap();
-    world.delays_take_time();
-    world.plan.then(Call::Amend, [Fault::DelayBefore(HOUR)]);
+    world.plan.then(Op::Amend, [Fate::PASS.late(HOUR)]);
     let dies = world.client.start_requested(request(&id, 2), any(), 2);
     tokio::time::timeout(Duration::from_secs(1), dies).await.unwrap_err();
     assert_eq!(world.client.get(&id).await.unwrap().unwrap(), old);
@@ -259,7 +256,7 @@ async fn client_that_dies_after_its_message_is_succeeded() {
 async fn amendment_of_unknown_outcome_is_written_once() {
     let world = World::new();
     let id = world.start("unknown", 1).await;
-    world.plan.then(Call::Amend, [Fault::ExecuteAndFail, Fault::LoseRequest]);
+    world.plan.then(Op::Amend, [Fate::of(Act::LoseAnswer), Fate::of(Act::LoseRequest)]);
     world.client.terminate(&id, None, false).await.unwrap();
     let record = world.client.get(&id).await.unwrap().unwrap();
     assert_eq!((record.status, record.revision.0), (Status::Terminated, 1));
@@ -271,8 +268,7 @@ async fn claimed_unborn_run_that_is_ended_has_no_turn() {
     let world = World::new();
     let id = world.start("claimed", 1).await;
     let session = raw(&world, 7).await;
-    let want = Want { count: 1, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() };
-    let turn = session.claim_turns(want).await.unwrap().remove(0);
+    let turn = win_turns(&*session, 1).await.remove(0);
     world.client.terminate(&id, None, false).await.unwrap();
     let checkpoint = Checkpoint {
         fence: turn.fence,
@@ -297,8 +293,7 @@ async fn run_that_begins_before_the_amendment_gets_the_message() {
     for suspends in [false, true] {
         let world = World::new();
         let id = world.start("raced", 1).await;
-        world.delays_take_time();
-        world.plan.then(Call::Amend, [Fault::DelayBefore(Duration::from_secs(10))]);
+        world.plan.then(Op::Amend, [Fate::PASS.late(Duration::from_secs(10))]);
         let act = async {
             match suspends {
                 true => world.client.suspend(&id, None).await.unwrap(),
@@ -314,7 +309,7 @@ async fn run_that_begins_before_the_amendment_gets_the_message() {
         let ((), _host) = tokio::join!(act, begin);
         let expected = if suspends { Status::Suspended } else { Status::Terminated };
         let record = world.client.get(&id).await.unwrap().unwrap();
-        assert_eq!((record.status, world.plan.count(Call::Amend)), (expected, 1), "by the message");
+        assert_eq!((record.status, world.plan.count(Op::Amend)), (expected, 1), "by the message");
         assert!(record.history_len > 2, "its code has run");
     }
 }
@@ -324,9 +319,8 @@ async fn two_clients_that_end_the_same_run_end_it_once() {
     let world = World::new();
     let id = world.start("unknown", 1).await;
     let other = world.client_elsewhere();
-    let pause = || Fault::DelayBefore(Duration::from_millis(5));
-    world.delays_take_time();
-    world.plan.then(Call::Amend, [pause(), pause()]);
+    let pause = || Fate::PASS.late(Duration::from_millis(5));
+    world.plan.then(Op::Amend, [pause(), pause()]);
     let (one, two) =
         tokio::join!(world.client.terminate(&id, None, false), other.terminate(&id, None, false));
     one.unwrap();
@@ -340,9 +334,8 @@ async fn two_clients_that_replace_the_same_run_do_so_in_turn() {
     let world = World::new();
     let id = world.start("replaced", 9).await;
     let other = world.client_elsewhere();
-    let pause = || Fault::DelayBefore(Duration::from_millis(5));
-    world.delays_take_time();
-    world.plan.then(Call::Amend, [pause(), pause()]);
+    let pause = || Fate::PASS.late(Duration::from_millis(5));
+    world.plan.then(Op::Amend, [pause(), pause()]);
     let start = |client: Client, steps| {
         let id = id.clone();
         async move { client.start_requested(request(&id, steps), any(), steps.into()).await.unwrap() }
@@ -365,9 +358,8 @@ async fn two_clients_with_the_same_start_begin_one_run() {
     let world = World::new();
     let id = world.start("replaced", 9).await;
     let other = world.client_elsewhere();
-    let pause = || Fault::DelayBefore(Duration::from_millis(5));
-    world.delays_take_time();
-    world.plan.then(Call::Amend, [pause(), pause()]);
+    let pause = || Fate::PASS.late(Duration::from_millis(5));
+    world.plan.then(Op::Amend, [pause(), pause()]);
     let (one, two) = tokio::join!(
         world.client.start_requested(request(&id, 1), any(), 1),
         other.start_requested(request(&id, 1), any(), 1)
@@ -436,8 +428,7 @@ async fn start_behind_an_ended_run_is_replaced() {
 async fn client_that_dies_after_a_promotion_loses_nothing() {
     let world = World::new();
     let id = ended_before_a_start(&world).await;
-    world.delays_take_time();
-    world.plan.then(Call::Amend, [Fault::None, Fault::DelayBefore(HOUR)]);
+    world.plan.then(Op::Amend, [Fate::PASS, Fate::PASS.late(HOUR)]);
     let dies = world.client.terminate(&id, None, false);
     tokio::time::timeout(Duration::from_secs(10), dies).await.unwrap_err();
     assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Pending, 1));

@@ -14,11 +14,10 @@ use dauer_core::send;
 use dauer_core::turn::Stalled;
 use dauer_core::{InstanceId, SessionId, Timestamp};
 use dauer_hub::HostOptions;
-use dauer_memory::{Call, Fault};
 use dauer_proto::{EventType, HistoryEvent};
-use dauer_store::{ClaimedTurn, DropReason, Host, HostId, Manage, Message, Tags, Want, Work};
+use dauer_store::{ClaimedTurn, DropReason, Host, HostId, Message, Work};
 
-use crate::support::{Chain, Plan, World};
+use crate::support::{Act, Chain, Fate, Op, Plan, World, win_turns};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -81,16 +80,16 @@ async fn a_result_goes_into_the_commit_of_its_turn() {
     let id = world.start("chain", 5).await;
     let record = world.ended(&id).await;
     assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("5", 6));
-    assert_eq!(world.plan.count(Call::CommitTurns), 6);
-    assert_eq!(world.plan.count(Call::CompleteActivities), 0, "a result was sent as a message");
-    assert_eq!((world.plan.count(Call::Release), world.plan.count(Call::LoadHistory)), (0, 0));
+    assert_eq!(world.plan.count(Op::CommitTurns), 6);
+    assert_eq!(world.plan.count(Op::CompleteActivities), 0, "a result was sent as a message");
+    assert_eq!((world.plan.count(Op::Release), world.plan.count(Op::LoadHistory)), (0, 0));
     assert_eq!(world.instance(&id).await.holder, None);
 
     let world = World::new();
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 5).await;
     world.ended(&id).await;
-    assert_eq!(world.plan.count(Call::CompleteActivities), 5, "the control: an executor that does not fuse");
+    assert_eq!(world.plan.count(Op::CompleteActivities), 5, "the control: an executor that does not fuse");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +133,7 @@ async fn no_more_is_begun_than_can_be_finished() {
     for id in &ids {
         world.ended(id).await;
     }
-    let unfused = world.plan.count(Call::CompleteActivities);
+    let unfused = world.plan.count(Op::CompleteActivities);
     assert_eq!(unfused, 0, "instances were begun whose tasks there was no room for");
 
     // Activities that take long do not hold up those that need none.
@@ -162,9 +161,9 @@ async fn message_that_meets_a_fused_turn_comes_with_its_commit() {
     assert_eq!(record.output.unwrap().as_str(), "2");
     assert_eq!(raised(&world, &id).await, 1);
     // The start, the first result, the event that came with the answer to that, the second result.
-    assert_eq!((record.revision.0, world.plan.count(Call::CommitTurns)), (4, 4));
-    assert_eq!((world.plan.count(Call::CompleteActivities), world.plan.count(Call::Release)), (0, 0));
-    assert_eq!(world.plan.count(Call::Mail), 0, "nothing was read for a turn that runs");
+    assert_eq!((record.revision.0, world.plan.count(Op::CommitTurns)), (4, 4));
+    assert_eq!((world.plan.count(Op::CompleteActivities), world.plan.count(Op::Release)), (0, 0));
+    assert_eq!(world.plan.count(Op::Mail), 0, "nothing was read for a turn that runs");
 }
 
 /// An instance that is kept for a task of ten minutes.
@@ -188,7 +187,7 @@ async fn mail_begins_the_turn_of_a_kept_instance() {
     let instance = world.instance(&id).await;
     assert_eq!((instance.epoch, raised(&world, &id).await), (claimed, 1), "it has not changed hands");
     assert!(instance.holder.is_some(), "its task still runs");
-    assert_eq!(world.plan.count(Call::Mail), 1);
+    assert_eq!(world.plan.count(Op::Mail), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,12 +202,12 @@ async fn mail_is_found_by_a_poll_when_its_hint_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn mail_that_could_not_be_read_is_read_again() {
     let world = World::new();
-    world.plan.then(Call::Mail, [Fault::FailBefore, Fault::ExecuteAndFail]);
+    world.plan.then(Op::Mail, [Fate::of(Act::Refuse), Fate::of(Act::LoseAnswer)]);
     let id = kept(&world).await;
     world.client.raise(&id, "event", None).await.unwrap();
     world.until(&id, |record| record.revision.0 == 2).await;
     assert_eq!(raised(&world, &id).await, 1);
-    assert!(world.plan.count(Call::Mail) >= 3, "two reads failed");
+    assert!(world.plan.count(Op::Mail) >= 3, "two reads failed");
 }
 
 /// It wakes by time alone while its task runs.
@@ -264,15 +263,15 @@ async fn a_fused_turn_that_fails_gives_back_what_a_claim_brought_meanwhile() {
     let record = world.ended(&id).await;
     assert_eq!(record.output.unwrap().as_str(), "1");
     assert_eq!(raised(&world, &id).await, 1);
-    assert_eq!(world.plan.count(Call::Release), 1);
-    assert_eq!(world.plan.count(Call::CompleteActivities), 1, "the result had to become a message");
+    assert_eq!(world.plan.count(Op::Release), 1);
+    assert_eq!(world.plan.count(Op::CompleteActivities), 1, "the result had to become a message");
     assert_eq!(record.revision.0, 2, "event and result were there together");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_ahead_of_the_lost_answer_waits_for_the_tasks_that_were_taken() {
     let world = World::new();
-    world.plan.then(Call::CommitTurns, [Fault::ExecuteAndFail]);
+    world.plan.then(Op::CommitTurns, [Fate::of(Act::LoseAnswer)]);
     let (chain, began) = working(0);
     world.host(chain, HostOptions::default());
     let id = world.start("chain", 1).await;
@@ -285,7 +284,7 @@ async fn a_claim_ahead_of_the_lost_answer_waits_for_the_tasks_that_were_taken() 
     assert_eq!(raised(&world, &id).await, 1);
     assert_eq!(began.load(Ordering::Relaxed), 1);
     // The start twice, the event, the result; and nothing was given back on the way.
-    assert_eq!((world.plan.count(Call::CommitTurns), world.plan.count(Call::Release)), (4, 0));
+    assert_eq!((world.plan.count(Op::CommitTurns), world.plan.count(Op::Release)), (4, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,7 +300,7 @@ async fn a_stale_result_costs_the_turn_and_not_the_instance() {
     world.host(slower, HostOptions { turns_max: 0, ..HostOptions::default() });
     until_begun(&taken, 1).await;
     pass(550).await;
-    assert_eq!(world.plan.count(Call::CommitTurns), 2, "the result of the first host was not tried");
+    assert_eq!(world.plan.count(Op::CommitTurns), 2, "the result of the first host was not tried");
     assert_eq!(world.dropped(DropReason::NotHeld).await, 1, "nor was it dropped as a message");
     assert_eq!(world.instance(&id).await.holder, None, "the instance was not given back");
     let record = world.ended(&id).await;
@@ -312,8 +311,7 @@ async fn a_stale_result_costs_the_turn_and_not_the_instance() {
 async fn take_over(world: &World) -> (Arc<dyn Work>, ClaimedTurn) {
     let host = Host { id: HostId::new("raw").unwrap(), session: SessionId(7), lease: SECOND };
     let work = world.hub.attach(host).await.unwrap();
-    let want = Want { count: 1, bytes: 1, queues: Default::default(), tags: Tags::new() };
-    let claimed = work.claim_turns(want).await.unwrap().pop().unwrap();
+    let claimed = win_turns(&*work, 1).await.pop().unwrap();
     (work, claimed)
 }
 
@@ -331,7 +329,7 @@ async fn the_result_of_a_superseded_turn_is_not_lost() {
     work.detach().await.unwrap();
     let record = world.ended(&id).await;
     assert_eq!((record.output.unwrap().as_str(), raised(&world, &id).await), ("1", 1));
-    assert_eq!((began.load(Ordering::Relaxed), world.plan.count(Call::CompleteActivities)), (1, 1));
+    assert_eq!((began.load(Ordering::Relaxed), world.plan.count(Op::CompleteActivities)), (1, 1));
 
     // The same while the result still waits for its turn, after that of an event from 1,100 ms to 2,100 ms.
     let world = World::new();
@@ -345,13 +343,13 @@ async fn the_result_of_a_superseded_turn_is_not_lost() {
     let (work, _) = take_over(&world).await;
     work.detach().await.unwrap();
     assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
-    assert_eq!((began.load(Ordering::Relaxed), world.plan.count(Call::CompleteActivities)), (1, 1));
+    assert_eq!((began.load(Ordering::Relaxed), world.plan.count(Op::CompleteActivities)), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn tasks_that_a_lost_commit_took_are_given_back() {
     let world = World::new();
-    world.plan.then(Call::CommitTurns, [Fault::ExecuteAndFail]);
+    world.plan.then(Op::CommitTurns, [Fate::of(Act::LoseAnswer)]);
     let (chain, began) = working(0);
     let one = world.host(chain, HostOptions::default());
     let id = world.start("chain", 1).await;
@@ -390,7 +388,7 @@ async fn a_stopping_host_commits_what_its_activities_bring_and_keeps_nothing() {
     assert_eq!(world.sessions().await, []);
     let dump = world.instance(&id).await;
     assert_eq!((dump.record.revision.0, dump.holder), (2, None), "the result was not committed");
-    assert_eq!(world.plan.count(Call::CompleteActivities), 0);
+    assert_eq!(world.plan.count(Op::CompleteActivities), 0);
     let stopped_at = world.elapsed();
     let (chain, later) = working(0);
     world.host(chain, HostOptions::default());
@@ -429,7 +427,7 @@ async fn a_result_that_meets_a_suspend_waits_in_the_inbox() {
     until(async || !world.instance(&id).await.inbox.is_empty()).await;
     let dump = world.instance(&id).await;
     assert_eq!((dump.record.revision.0, dump.inbox.len(), dump.holder), (3, 1, None));
-    assert_eq!(world.plan.count(Call::CompleteActivities), 1);
+    assert_eq!(world.plan.count(Op::CompleteActivities), 1);
     world.client.resume(&id, None).await.unwrap();
     assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
 }
@@ -446,7 +444,7 @@ async fn a_result_that_the_store_does_not_take_becomes_a_failure() {
     let failure: dauer_proto::TaskFailureDetails = record.failure.unwrap().decode().unwrap();
     assert_eq!((record.status, failure.error_type.as_str()), (Status::Failed, "ResultTooLarge"));
     assert_eq!(record.revision.0, 2);
-    assert_eq!(world.plan.count(Call::Release), 1);
+    assert_eq!(world.plan.count(Op::Release), 1);
     // What is given back as failed rests for a while.
     assert!(world.elapsed() < Duration::from_millis(50), "the turn was blamed for the result");
 }
@@ -470,7 +468,7 @@ async fn a_turn_that_a_result_begins_knows_what_time_it_is() {
         let passed = i64::try_from(millis).unwrap() - 1;
         assert!((passed..passed + 100).contains(&(second - first)), "{} of {millis} ms", second - first);
         // Nobody told this host the time for an hour: it has to ask the store.
-        assert_eq!(world.plan.count(Call::CompleteActivities), messages);
+        assert_eq!(world.plan.count(Op::CompleteActivities), messages);
     }
 }
 
@@ -518,5 +516,5 @@ async fn commits_are_sent_while_more_are_made() {
     world.host(Chain::new(), turns_only);
     world.until(&InstanceId::new("i149").unwrap(), |record| record.status == Status::Running).await;
     // Claimed together, 64 go together: 64, 64 and 22.
-    assert_eq!(world.plan.count(Call::CommitTurns), 3);
+    assert_eq!(world.plan.count(Op::CommitTurns), 3);
 }

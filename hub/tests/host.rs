@@ -11,10 +11,9 @@ use futures::FutureExt;
 use dauer_core::model::{Status, TroubleKind};
 use dauer_core::turn::Stalled;
 use dauer_hub::{HostOptions, TroublePolicy};
-use dauer_memory::{Call, Fault};
-use dauer_store::{DropReason, Host, Item, Manage, Release, SessionId, Tags, Want};
+use dauer_store::{DropReason, Host, Item, Release, SessionId};
 
-use crate::support::{Chain, Plan, World};
+use crate::support::{Act, Chain, Fate, Op, Plan, World, win_tasks};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_to_its_end() {
@@ -33,34 +32,37 @@ async fn a_cached_instance_is_not_loaded_again() {
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 20).await;
     world.ended(&id).await;
-    assert_eq!(world.plan.count(Call::LoadHistory), 0);
+    assert_eq!(world.plan.count(Op::LoadHistory), 0);
 
     let world = World::new();
     world.host(Chain::new(), HostOptions { cache_instances_max: 0, ..HostOptions::default() });
     let id = world.start("chain", 20).await;
     world.ended(&id).await;
-    assert_eq!(world.plan.count(Call::LoadHistory), 20, "every turn but the first reads the history");
+    assert_eq!(world.plan.count(Op::LoadHistory), 20, "every turn but the first reads the history");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_cached_is_dropped_after_an_unknown_outcome() {
     let world = World::new();
-    world.plan.then(Call::CommitTurns, [Fault::None, Fault::ExecuteAndFail, Fault::None, Fault::LoseRequest]);
+    world.plan.then(
+        Op::CommitTurns,
+        [Fate::PASS, Fate::of(Act::LoseAnswer), Fate::PASS, Fate::of(Act::LoseRequest)],
+    );
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 5).await;
     let record = world.ended(&id).await;
     assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("5", 6), "nothing was committed twice");
     // The second had happened: the answer of its task came before the retry, and settled it. The fourth had not, and
     // was committed again. The turn after each of them had to load.
-    assert_eq!(world.plan.count(Call::CommitTurns), 7);
-    assert_eq!(world.plan.count(Call::LoadHistory), 2);
+    assert_eq!(world.plan.count(Op::CommitTurns), 7);
+    assert_eq!(world.plan.count(Op::LoadHistory), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_for_a_while_costs_time_and_no_work() {
     let world = World::new();
-    for call in [Call::ClaimTurns, Call::CommitTurns, Call::ClaimActivities, Call::CompleteActivities] {
-        world.plan.then(call, [Fault::FailBefore; 5]);
+    for call in [Op::Next, Op::CommitTurns, Op::CompleteActivities] {
+        world.plan.then(call, [Fate::of(Act::Refuse); 5]);
     }
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 3).await;
@@ -100,7 +102,7 @@ async fn a_renewed_session_keeps_an_activity_for_many_leases() {
     assert_eq!(world.ended(&id).await.status, Status::Completed);
     assert_eq!(began.load(Ordering::Relaxed), 1, "it was taken over although its host was alive");
     // Two sessions for an hour at half of 30 seconds each.
-    let renewals = world.plan.count(Call::Renew);
+    let renewals = world.plan.count(Op::Renew);
     assert!((460..=500).contains(&renewals), "{renewals} renewals");
 }
 
@@ -129,14 +131,14 @@ async fn a_zombies_work_is_taken_over_and_applied_once() {
 #[tokio::test(start_paused = true)]
 async fn a_host_that_cannot_renew_takes_no_more_work_until_it_can() {
     let world = World::new();
-    world.plan.always.lock().unwrap().insert(Call::Renew, Fault::FailBefore);
+    world.plan.always.lock().unwrap().insert(Op::Renew, Fate::of(Act::Refuse));
     let _host = world.host(Chain::new(), HostOptions::default());
     let pass = |seconds| tokio::time::timeout(Duration::from_secs(seconds), futures::future::pending::<()>());
     pass(31).await.unwrap_err();
-    let before = world.plan.count(Call::ClaimTurns);
+    let before = world.plan.count(Op::Next);
     let id = world.start("chain", 1).await;
     pass(60).await.unwrap_err();
-    assert_eq!(world.plan.count(Call::ClaimTurns), before, "it claimed with a lease that had run out");
+    assert_eq!(world.plan.count(Op::Next), before, "it claimed with a lease that had run out");
     world.plan.always.lock().unwrap().clear();
     assert_eq!(world.ended(&id).await.status, Status::Completed);
 }
@@ -171,7 +173,7 @@ async fn a_host_whose_session_was_ended_opens_another() {
     world.hub.end_session(sessions[0]).await.unwrap();
     let id = world.start("two", 3).await;
     assert_eq!(world.ended(&id).await.status, Status::Completed);
-    assert_eq!(world.plan.count(Call::Attach), 2);
+    assert_eq!(world.plan.count(Op::Attach), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,8 +267,7 @@ async fn a_task_that_took_its_hosts_down_is_answered_as_failed() {
     let host = Host { id: dauer_store::HostId::new("raw").unwrap(), session, lease: Duration::from_secs(30) };
     let work = world.hub.attach(host).await.unwrap();
     for _ in 0..3 {
-        let want = Want { count: 1, bytes: 1, queues: Default::default(), tags: Tags::new() };
-        let leases = work.claim_activities(want).await.unwrap();
+        let leases = win_tasks(&*work, 1).await;
         let item = Item::Task(leases[0].fence.clone());
         let release = Release { item, delay: Duration::ZERO, trouble: None, failed: true };
         work.release(vec![release]).await.pop().unwrap().unwrap();
@@ -282,7 +283,7 @@ async fn an_idle_host_asks_rarely() {
     let world = World::new();
     world.host(Chain::new(), HostOptions::default());
     tokio::time::timeout(Duration::from_secs(600), futures::future::pending::<()>()).await.unwrap_err();
-    let claims = world.plan.count(Call::ClaimTurns);
+    let claims = world.plan.count(Op::Next);
     // One every two and a half to five seconds, after a short beginning.
     assert!((100..=260).contains(&claims), "{claims} claims in ten minutes");
 }

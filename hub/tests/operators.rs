@@ -5,10 +5,9 @@
 use dauer_core::model::Status;
 use dauer_core::send::StartRequest;
 use dauer_hub::{ClientError, HostOptions};
-use dauer_memory::{Call, Fault};
 use dauer_store::{Created, Query, Refused, Reuse};
 
-use crate::support::{Chain, World};
+use crate::support::{Act, Chain, Fate, Op, World};
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_whose_answer_is_lost_is_done() {
@@ -18,11 +17,13 @@ async fn a_purge_whose_answer_is_lost_is_done() {
     assert!(matches!(living, ClientError::NotEnded { status: Status::Pending, .. }), "{living}");
     let _host = world.host(Chain::new(), HostOptions::default());
     world.ended(&id).await;
-    world.plan.then(Call::Purge, [Fault::FailBefore, Fault::LoseRequest, Fault::ExecuteAndFail]);
+    world
+        .plan
+        .then(Op::Purge, [Fate::of(Act::Refuse), Fate::of(Act::LoseRequest), Fate::of(Act::LoseAnswer)]);
     world.client.purge(&id).await.unwrap();
     assert!(world.client.get(&id).await.unwrap().is_none());
     // Nothing was in doubt this time.
-    world.plan.then(Call::Purge, [Fault::FailBefore]);
+    world.plan.then(Op::Purge, [Fate::of(Act::Refuse)]);
     assert!(matches!(world.client.purge(&id).await, Err(ClientError::Absent(_))));
 }
 
@@ -34,10 +35,10 @@ async fn a_purge_by_query_goes_on_after_trouble() {
         let id = world.start(&format!("chain-{number}"), 1).await;
         world.ended(&id).await;
     }
-    world.plan.then(Call::Purge, [Fault::FailBefore, Fault::LoseRequest]);
+    world.plan.then(Op::Purge, [Fate::of(Act::Refuse), Fate::of(Act::LoseRequest)]);
     let purged = world.client.purge_matching(&Query::default(), 2).await.unwrap();
     assert_eq!((purged.count, purged.more), (2, true));
-    world.plan.then(Call::Purge, [Fault::ExecuteAndFail]);
+    world.plan.then(Op::Purge, [Fate::of(Act::LoseAnswer)]);
     let rest = world.client.purge_matching(&Query::default(), 2).await.unwrap();
     assert_eq!((rest.count, rest.more), (0, false), "what was removed unheard is not counted");
     assert!(world.client.query(Query::default()).await.unwrap().records.is_empty());
@@ -47,14 +48,14 @@ async fn a_purge_by_query_goes_on_after_trouble() {
 async fn only_what_may_help_is_asked_again() {
     let world = World::new();
     world.start("chain", 1).await;
-    world.plan.then(Call::Query, [Fault::FailBefore, Fault::LoseRequest]);
+    world.plan.then(Op::Query, [Fate::of(Act::Refuse), Fate::of(Act::LoseRequest)]);
     assert_eq!(world.client.query(Query::default()).await.unwrap().records.len(), 1);
-    assert_eq!(world.plan.count(Call::Query), 3);
+    assert_eq!(world.plan.count(Op::Query), 3);
     let query = Query { after: Some("nonsense".into()), ..Query::default() };
     let refused = world.client.query(query).await.unwrap_err();
     assert!(matches!(refused, ClientError::Refused(Refused::Cursor(_))), "{refused}");
-    assert_eq!(world.plan.count(Call::Query), 4, "a cursor that is none stays none");
-    world.plan.always.lock().unwrap().insert(Call::Query, Fault::FailBefore);
+    assert_eq!(world.plan.count(Op::Query), 4, "a cursor that is none stays none");
+    world.plan.always.lock().unwrap().insert(Op::Query, Fate::of(Act::Refuse));
     let refused = world.client.query(Query::default()).await.unwrap_err();
     assert!(matches!(refused, ClientError::Refused(Refused::NotExecuted(_))), "{refused}");
 }
@@ -67,7 +68,7 @@ async fn a_request_is_one_start_also_when_its_answer_is_lost() {
         let request = StartRequest { input: Some("1".into()), ..StartRequest::new(id.clone(), "chain") };
         world.client.start_requested(request, Reuse::default(), key)
     };
-    world.plan.then(Call::Create, [Fault::LoseRequest, Fault::ExecuteAndFail]);
+    world.plan.then(Op::Create, [Fate::of(Act::LoseRequest), Fate::of(Act::LoseAnswer)]);
     let Created::Repeat(Some(execution)) = start(7).await.unwrap() else {
         panic!("the second attempt had done it")
     };

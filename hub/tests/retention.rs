@@ -13,10 +13,9 @@ use dauer_core::model::{Over, Record, Status};
 use dauer_core::send::{self, Caller, StartRequest};
 use dauer_core::{ExecutionId, InstanceId};
 use dauer_hub::{HostOptions, retention};
-use dauer_memory::{Call, Fault};
-use dauer_store::{Delivered, Env, Manage};
+use dauer_store::{Delivered, Env};
 
-use crate::support::{Chain, Running, SOON, World};
+use crate::support::{Act, Chain, Fate, Op, Running, SOON, World};
 
 const KEEP: Duration = Duration::from_secs(60 * 60);
 
@@ -44,7 +43,7 @@ fn world() -> (World, Running) {
 fn retain(world: &World, host: &Running) -> (oneshot::Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.map(|_| ());
-    let (hub, env) = (Arc::<dauer_memory::MemoryHub>::clone(&world.hub), host.env.clone());
+    let (hub, env) = (Arc::clone(&world.hub), host.env.clone());
     (stop, tokio::spawn(retention::run(hub, env, KEEP, stopped)))
 }
 
@@ -113,7 +112,7 @@ async fn a_backlog_is_worked_off_in_steps() {
     pass(KEEP).await;
     let (_stop, _running) = retain(&world, &host);
     gone(&world, &ids).await;
-    assert_eq!(world.plan.count(Call::Purge), 4, "a hundred at a time");
+    assert_eq!(world.plan.count(Op::Purge), 4, "a hundred at a time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,11 +148,11 @@ async fn a_store_that_is_away_is_asked_again_later() {
     let id = world.start("done", 0).await;
     world.ended(&id).await;
     pass(KEEP).await;
-    world.plan.then(Call::List, [Fault::FailBefore]);
-    world.plan.then(Call::Purge, [Fault::FailBefore]);
+    world.plan.then(Op::List, [Fate::of(Act::Refuse)]);
+    world.plan.then(Op::Purge, [Fate::of(Act::Refuse)]);
     let (_stop, _running) = retain(&world, &host);
     gone(&world, std::slice::from_ref(&id)).await;
-    assert_eq!(world.plan.count(Call::Purge), 2, "the first was refused");
+    assert_eq!(world.plan.count(Op::Purge), 2, "the first was refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,10 +162,9 @@ async fn an_instance_that_was_started_again_since_the_list_stays() {
     world.ended(&id).await;
     pass(KEEP).await;
     // The answer of the list is held back while the instance is started anew and ends again.
-    world.store.set_env(host.env.clone());
-    world.plan.then(Call::List, [Fault::DelayAfter(Duration::from_secs(5))]);
+    world.plan.then(Op::List, [Fate::PASS.answered_late(Duration::from_secs(5))]);
     let (_stop, _running) = retain(&world, &host);
-    while world.plan.count(Call::List) == 0 {
+    while world.plan.count(Op::List) == 0 {
         pass(Duration::from_secs(1)).await;
     }
     world.start("again", 0).await;

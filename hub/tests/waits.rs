@@ -10,10 +10,9 @@ use dauer_core::InstanceId;
 use dauer_core::model::Status;
 use dauer_core::send::StartRequest;
 use dauer_hub::{Client, ClientError, HostOptions};
-use dauer_memory::Call;
 use dauer_store::{Created, Reuse};
 
-use crate::support::{Chain, World};
+use crate::support::{Chain, Op, World};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -48,7 +47,7 @@ async fn a_wait_looks_only_for_what_it_is_for() {
     let (record, _host) = futures::future::join(wait, host).await;
     assert_eq!(record.status, Status::Completed);
     // At the beginning; not when the instance began to run, and its end came with the record.
-    assert_eq!(world.plan.count(Call::Get), 1);
+    assert_eq!(world.plan.count(Op::Get), 1);
 
     let world = World::new();
     let id = world.start("chain", 1).await;
@@ -56,7 +55,7 @@ async fn a_wait_looks_only_for_what_it_is_for() {
         async { world.host(Chain::new(), HostOptions { activities_max: 0, ..HostOptions::default() }) };
     let (record, _host) = futures::future::join(world.client.wait_started(&id, DAY), host).await;
     assert_eq!(record.unwrap().status, Status::Running);
-    assert_eq!(world.plan.count(Call::Get), 2);
+    assert_eq!(world.plan.count(Op::Get), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +72,7 @@ async fn what_somebody_else_wrote_wakes_a_wait() {
     assert!(records.into_iter().all(|record| record.unwrap().status == Status::Completed));
     // Less than the poll that is behind every wait, and one look for all of them.
     assert!(world.elapsed() < Duration::from_millis(100), "it took {:?}", world.elapsed());
-    let looks = world.plan.count(Call::Get);
+    let looks = world.plan.count(Op::Get);
     assert!((21..30).contains(&looks), "{looks} looks: twenty to begin with, and a few for all together");
 }
 
@@ -94,12 +93,12 @@ async fn the_end_of_what_a_listening_client_began_is_not_looked_for() {
     let world = World::new();
     let _host = world.host(Chain::new(), HostOptions::default());
     listens(&world.client).await;
-    let before = world.plan.count(Call::Get);
+    let before = world.plan.count(Op::Get);
     for i in 0..20 {
         let id = world.start(&format!("chain-{i}"), 2).await;
         assert_eq!(world.ended(&id).await.status, Status::Completed);
     }
-    assert_eq!(world.plan.count(Call::Get), before);
+    assert_eq!(world.plan.count(Op::Get), before);
     assert!(world.elapsed() < Duration::from_millis(100), "it took {:?}", world.elapsed());
 }
 
@@ -113,9 +112,9 @@ async fn what_ended_before_anyone_waited_is_looked_for() {
     // By another client, so that the first one only hears of it.
     world.client_elsewhere().wait_ended(&id, DAY).await.unwrap();
     tokio::task::yield_now().await;
-    let at = (world.elapsed(), world.plan.count(Call::Get));
+    let at = (world.elapsed(), world.plan.count(Op::Get));
     assert_eq!(world.ended(&id).await.status, Status::Completed);
-    assert_eq!(world.plan.count(Call::Get), at.1 + 1);
+    assert_eq!(world.plan.count(Op::Get), at.1 + 1);
 
     // The same start again began nothing: its run has ended, and nobody will tell.
     assert!(matches!(start_as(&world.client, &id, 7).await, Ok(Created::Repeat(_))));
@@ -144,8 +143,8 @@ async fn a_wait_that_takes_no_time_is_a_look() {
     let world = World::new();
     listens(&world.client).await;
     let id = world.start("chain", 1).await;
-    let before = world.plan.count(Call::Get);
+    let before = world.plan.count(Op::Get);
     let none = world.client.wait_ended(&id, Duration::ZERO).await;
     assert!(matches!(none, Err(ClientError::TimedOut(_))), "{none:?}");
-    assert_eq!(world.plan.count(Call::Get), before + 1);
+    assert_eq!(world.plan.count(Op::Get), before + 1);
 }

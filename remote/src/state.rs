@@ -152,12 +152,14 @@ impl State {
             // A flight that has ended does not care.
             let _ = dispatched.tell.unbounded_send(Event::Lost { stream, names_tokens });
         }
+        self.tell_host();
     }
 
     /// Every stream ends, and nobody can connect any more. What was handed out may still be answered.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.streams.clear();
+        self.tell_host();
     }
 
     pub(crate) fn streams(&self) -> usize {
@@ -232,6 +234,9 @@ impl State {
         if let Some(connected) = self.streams.get_mut(&stream) {
             connected.line.send(WorkItem { completion_token: token.clone(), ..item }, bytes);
             *connected.held_mut(side) += 1;
+            if !connected.has_room(Side::Turn) || !connected.has_room(Side::Activity) {
+                self.tell_host();
+            }
         }
         token
     }
@@ -296,6 +301,11 @@ impl State {
             // One that has found another way does not wait any more.
             let _ = waiting.send(());
         }
+        self.tell_host();
+    }
+
+    /// Other queues are served now, or there is other room.
+    fn tell_host(&mut self) {
         if let Some(changes) = &mut self.changes {
             // One that is not heard yet says the same.
             let _ = changes.try_send(());

@@ -9,6 +9,7 @@ mod codec;
 mod combinators;
 mod end_to_end;
 mod examples;
+mod fan_out;
 mod file;
 mod operators;
 mod queries;

@@ -12,7 +12,7 @@ use dauer::{
 };
 use dauer_core::send;
 use dauer_sqlite::{Options, SqliteStore};
-use dauer_store::{Delivered, DropReason, DumpItem, HubName, ManualClock, Queues, SessionId, Tags, Want};
+use dauer_store::{Amount, Credit, Delivered, DropReason, DumpItem, HubName, ManualClock, SessionId, Until};
 use futures::future::{Either, select};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -266,15 +266,14 @@ async fn an_activity_is_told_when_its_lease_was_taken_over_in_the_file() {
     let handle = first.client.start(CODE, &1).id("one").await.unwrap();
     assert_eq!(ear.next().await, Said::Began { attempt: 1 });
     let (thief, clock) = thief(&folder).await;
-    let (queues, tags) = (Queues::default(), Tags::new());
-    let want = Want { count: 1, bytes: usize::MAX, queues, tags };
-    let mut taken = thief.claim_activities(want.clone()).await.unwrap();
+    thief.credit(Credit { number: 1, tasks: Amount::items(1), ..Credit::default() });
+    let mut taken = thief.next(Until::Once).await.unwrap().tasks;
     // The first one may renew its lease in the time of the thief, once a second.
     for _ in 0..100 {
         if taken.is_empty() {
             clock.advance(LONG);
             thief.renew().await.unwrap();
-            taken = thief.claim_activities(want.clone()).await.unwrap();
+            taken = thief.next(Until::Once).await.unwrap().tasks;
         }
     }
     let taken = taken.remove(0);

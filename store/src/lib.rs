@@ -27,8 +27,8 @@ pub use manage::{
 pub use refused::{Cause, Limit, Refused};
 pub use store::Store;
 pub use work::{
-    Changes, ClaimedTurn, Committed, DUE_OVERLAP, Delivered, Hint, Item, Lost, Mail, Release, Slice,
-    TaskLease, WaitingMail, Want, Work,
+    Amount, Changes, ClaimedTurn, Committed, Credit, Delivered, Hint, Item, Lost, Mail, Next, Recalled,
+    Release, Slice, TaskLease, Until, Work,
 };
 
 pub use dauer_core::model::*;

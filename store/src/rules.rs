@@ -32,11 +32,13 @@
 //!
 //! `NotExecuted` means that nothing happened. `Unknown` means that nobody can say, and the caller sends the same commit
 //! again: when the record stands one revision further, and the same epoch brought it there, the answer is `Committed`
-//! as it was the first time; when another epoch did, it is `Fenced`. A caller may drop any call. A claim that was
-//! dropped after the store carried it out loses nothing: the session holds what it won, and its next claim returns it.
+//! as it was the first time; when another epoch did, it is `Fenced`. A caller may drop any call. What a lost answer of
+//! [`crate::Work::next`] contained is the session's until [`crate::Work::recall`] returns it. A recall names the numbers of
+//! credit that the host has not heard of. From then on nothing is won with them.
 //!
 //! *Checked by* `r03a_the_same_commit_again_is_committed`, `r03b_the_commit_of_another_epoch_is_no_repeat`,
-//! `r03c_not_executed_changes_nothing`, `r03d_a_dropped_claim_comes_back`.
+//! `r03c_not_executed_changes_nothing`, `r03d_a_recall_returns_what_was_won`, `r03e_a_recalled_number_wins_nothing`,
+//! `r03f_a_recall_returns_only_what_is_held`.
 //!
 //! # 4. Readiness
 //!
@@ -57,10 +59,10 @@
 //! # 5. Delivery
 //!
 //! A message to an absent instance: a start or rewind creates it, one to `@name@key` creates that entity, all else is
-//! dropped. Nothing has happened to a new instance: it has no history, attempts, trouble or end, whatever the record
-//! says that its start carries. A message that names an execution is for that run: it is dropped when another is
-//! current or none is, on arrival and when the run it waited for gives way. Every drop is counted under its reason and
-//! shown by `dump`. A turn's batch ends with the first suspend, which it includes, and says that more waits.
+//! dropped. The record of a new instance is that of the start's [`crate::Opening`]. A message that names an execution is for
+//! that run: it is dropped when another is current or none is, on arrival and when the run it waited for gives way. Every drop
+//! is counted under its reason and shown by `dump`. A turn's batch ends with the first suspend, which it includes, and says
+//! that more waits.
 //!
 //! *Checked by* `r05a_a_start_creates_an_absent_instance`, `r05b_a_message_creates_an_absent_entity`,
 //! `r05c_a_message_to_nobody_is_dropped_and_counted`, `r05d_a_message_for_another_execution_is_dropped`,
@@ -126,7 +128,7 @@
 //! *Checked by* `r10a_a_task_is_completed_once`, `r10b_only_the_holder_completes_a_task`,
 //! `r10c_a_consumed_message_is_remembered`,
 //! `r10d_a_start_that_gave_way_is_remembered`, `r10e_an_amended_message_is_remembered`,
-//! `r10f_an_overtaken_start_is_remembered`.
+//! `r10f_an_overtaken_start_is_remembered`, `r10g_an_amendment_names_no_removed_start`.
 //!
 //! # 11. Batches
 //!
@@ -136,21 +138,23 @@
 //!
 //! *Checked by* `r11a_each_item_of_a_batch_is_judged_alone`, `r11b_a_later_message_postpones_nothing`.
 //!
-//! # 12. Claims
+//! # 12. Credit
 //!
-//! A claim returns items of the queues and with the tags it asks for, no more than it asks for: so many items, about so
-//! many bytes, the first whatever its size. The oldest of a queue comes first, and queues take turns. An empty answer
-//! means that nothing was ready, not that something else was held or locked. The cost of a claim does not depend on
-//! histories, on what sleeps, or on other queues. A host may sleep for as long as `next_due` says: it is never longer
-//! than until the first thing in those queues becomes ready by time alone. Messages for held instances are not counted (rule 20). A claim that waits ([`crate::Work::await_turns`])
-//! keeps to the same. It may wait for ever, and what it did not win is claimed as if it were not there.
-//! An ended instance for which a start waits has the queue and the tags of that start, for every claim.
+//! A session wins items of the queues and with the tags that its credit names ([`crate::Work::credit`]), and no more than the
+//! credit has room for: `count` items, about `bytes` bytes, the first item whatever its size. What it has won and
+//! [`crate::Work::next`] has not returned counts against the credit. The oldest of a queue comes first, and queues take turns. A
+//! session wins nothing that it holds, and what another session holds hides nothing. An empty answer means that nothing was
+//! ready. Work that a call of the same handle makes ready is won by a waiting session in that write, where the store can; else
+//! the session looks at once. `next` ends its wait when the first thing in those queues, or the first message for a held
+//! instance, becomes ready by time alone. More room, other queues or other tags look again. The cost of a look does not depend
+//! on histories, on what sleeps, or on other queues. An ended instance for which a start waits has the queue and the tags of that
+//! start.
 //!
-//! *Checked by* `r12a_a_claim_filters_by_queue`, `r12b_a_claim_filters_by_tags`, `r12c_the_oldest_is_claimed_first`,
-//! `r12d_queues_are_served_in_turn`, `r12e_a_claim_takes_no_more_than_it_wants`, `r12f_what_is_held_hides_nothing`,
-//! `r12g_the_next_due_time_is_never_too_late`, `r12h_what_becomes_ready_goes_to_one_claim`,
-//! `r12j_a_dropped_claim_comes_back_by_its_start`,
-//! `r12k_an_ended_instance_has_the_tags_of_its_start`.
+//! *Checked by* `r12a_credit_filters_by_queue`, `r12b_credit_filters_by_tags`, `r12c_the_oldest_is_won_first`,
+//! `r12d_queues_are_served_in_turn`, `r12e_no_more_is_won_than_there_is_credit`, `r12f_what_is_held_hides_nothing`,
+//! `r12g_next_returns_when_something_is_due`, `r12h_what_becomes_ready_is_won_once`,
+//! `r12i_more_credit_looks_again`, `r12j_unreturned_items_count_against_credit`,
+//! `r12k_an_ended_instance_has_the_tags_of_its_start`, `r12l_credit_is_spent_while_no_call_waits`.
 //!
 //! # 13. Reads
 //!
@@ -166,9 +170,10 @@
 //! # 14. Limits
 //!
 //! What [`crate::StoreLimits`] allows is taken, split and re-armed as the storage needs. Beyond is `TooLarge`, with the
-//! limit, what was found and what is allowed, and nothing changes.
+//! limit, what was found and what is allowed, and nothing changes. An amendment that is a `Repeat` (rule 10) is answered so
+//! whatever its size.
 //!
-//! *Checked by* `r14a_beyond_a_limit_is_refused_by_name`.
+//! *Checked by* `r14a_beyond_a_limit_is_refused_by_name`, `r14b_a_repeat_is_told_before_a_limit`.
 //!
 //! # 15. Time
 //!
@@ -208,14 +213,14 @@
 //! instance was removed (rule 21), is a repeat, before any policy is asked, and changes nothing. A repeat is answered with
 //! the run of the start that is there or waits, and with none when only its id is remembered. A start that its transport
 //! marks as a retry is also a repeat of any start of the same likeness that was accepted within two minutes; unmarked, it is
-//! a start of its own. Otherwise an absent instance is created; an
+//! a start of its own. A rewind is no start in this. Otherwise an absent instance is created; an
 //! ended one in a replaceable status is replaced, record, history and tasks in one write, with a revision that goes on and
 //! a higher epoch; a living one in a replaceable status gets the start into its inbox; all else is `Exists`. An ended
 //! instance for which a start or rewind waits counts as pending: what was acknowledged first is carried out.
 //!
 //! *Checked by* `r18a_the_same_start_again_is_a_repeat`, `r18b_a_start_replaces_an_ended_instance`,
 //! `r18c_a_start_respects_what_is_there`, `r18d_a_repeat_names_the_run_that_is_there`,
-//! `r18e_an_equal_start_is_a_repeat_only_as_a_retry`.
+//! `r18e_an_equal_start_is_a_repeat_only_as_a_retry`, `r18f_a_waiting_rewind_is_no_start_to_retry`.
 //!
 //! # 19. End of a run
 //!
@@ -230,8 +235,8 @@
 //! nobody had them before, and a session that never learns what became of the commit can give them back by that. Their
 //! results may go into a later checkpoint of the session, which ends the tasks without any message. A commit with `Keep`
 //! leaves the instance with the session under the same epoch and answers with what has arrived. No claim returns it,
-//! nor anything else that its session holds. When a message for it becomes visible, [`crate::Work::waiting_mail`] names it. It also
-//! tells how long until the next message becomes visible by time alone. The session reads the messages with [`crate::Work::mail`]. That compares run, revision, epoch and holder, and
+//! nor anything else that its session holds. When a message for it becomes visible, on delivery or by time alone, [`crate::Work::next`]
+//! names it; each look names all such instances. The session reads the messages with [`crate::Work::mail`]. That compares run, revision, epoch and holder, and
 //! changes nothing: the messages wait until a commit consumes them. Arrivals and mail are in order, have at most
 //! [`crate::StoreLimits::mail_bytes`], the first message whatever its size, and say whether more waits.
 //!

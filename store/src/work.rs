@@ -8,24 +8,91 @@ use async_trait::async_trait;
 use futures::Stream;
 
 use dauer_core::model::{
-    Checkpoint, Completion, DropReason, Encoded, Fence, Kind, Message, Payload, Queues, Record, Status,
+    Checkpoint, Completion, DropReason, Encoded, Fence, Message, Payload, Queues, Record, Status,
     StoredBatch, Tags, Task, TaskFence, Trouble,
 };
 use dauer_core::{InstanceId, Revision, SessionId, Timestamp};
 
-use crate::Refused;
+use crate::{Env, Refused, Steady};
 
-/// What a claim asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
-    /// At most so many items.
+/// How much of one kind of work a session may win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amount {
+    /// At most this many items.
     pub count: usize,
-    /// Stop after so many bytes of messages or tasks; the first item is given whatever its size.
+    /// No further item after this many bytes of messages or tasks. The first item is won whatever its size.
     pub bytes: usize,
+}
+
+impl Amount {
+    /// That many items of any size.
+    #[must_use]
+    pub fn items(count: usize) -> Self {
+        Self { count, bytes: usize::MAX }
+    }
+}
+
+/// What a session may win. See [`Work::credit`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Credit {
+    /// What is won with this credit has this number. [`Work::recall`] names it. It never falls from one credit of a session to
+    /// the next.
+    pub number: u64,
+    /// Turns.
+    pub turns: Amount,
+    /// Activity tasks.
+    pub tasks: Amount,
     /// Only from these queues.
     pub queues: Queues,
     /// Only items that carry all of these tags.
     pub tags: Tags,
+}
+
+/// What [`Work::next`] waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Next {
+    /// Turns that the session has won.
+    pub turns: Vec<ClaimedTurn>,
+    /// Tasks that the session has won.
+    pub tasks: Vec<TaskLease>,
+    /// Instances that the session has kept by a commit, and for which visible, admitted messages wait: read them with
+    /// [`Work::mail`]. Others that the session holds may be among them.
+    pub mail: Vec<InstanceId>,
+}
+
+impl Next {
+    /// Whether it contains nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty() && self.tasks.is_empty() && self.mail.is_empty()
+    }
+}
+
+/// What a session has won and does not know of. See [`Work::recall`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recalled {
+    /// Turns.
+    pub turns: Vec<ClaimedTurn>,
+    /// Tasks.
+    pub tasks: Vec<TaskLease>,
+}
+
+/// How long a call of [`Work::next`] waits.
+#[derive(Clone, Copy)]
+pub enum Until<'e> {
+    /// It looks once.
+    Once,
+    /// Until the monotonic clock of the host shows this time. A time that has passed means one look.
+    At(&'e dyn Env, Steady),
+}
+
+impl std::fmt::Debug for Until<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Once => f.write_str("Once"),
+            Self::At(_, at) => f.debug_tuple("At").field(at).finish(),
+        }
+    }
 }
 
 /// A part of a history.
@@ -82,16 +149,6 @@ pub struct Committed {
     pub now: Timestamp,
 }
 
-/// Which held instances have messages.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WaitingMail {
-    /// The instances that the session has kept by a commit and for which visible, admitted messages wait. It may have others
-    /// that the session holds.
-    pub instances: Vec<InstanceId>,
-    /// How long until the next such message becomes visible by time alone; `None` if none waits for its time.
-    pub next: Option<Duration>,
-}
-
 /// Messages that wait for an instance which the session holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
@@ -141,29 +198,18 @@ pub struct Lost {
     pub item: Item,
 }
 
-/// A lossy signal. Losing it costs time, never work.
+/// A lossy signal to those who wait for changes of instances and sessions. Losing it costs time, never work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// Work of that kind may be ready.
-    Ready(Kind),
-    /// Work of that kind is ready after so long, by time alone, and may not have been there when its host last asked
-    /// [`Work::next_due`].
-    Due(Kind, Duration),
-    /// Visible, admitted messages wait for an instance that a session holds. Its holder reads them with [`Work::mail`].
-    Mail(InstanceId),
     /// The instance changed its status, its custom status or its execution; it is in this status now.
     Status(InstanceId, Status),
-    /// The run has ended with this record: whoever waits for just this run need not look.
+    /// The run has ended with this record. A wait for just this run need not read it.
     Ended(InstanceId, Arc<Record>),
     /// The session has ended.
     SessionEnded(SessionId),
-    /// Somebody else has written to the store: anything may have changed.
+    /// Another handle or process has written to the store, or hints were lost: anything may have changed.
     Elsewhere,
 }
-
-/// What has become ready so shortly before [`Work::next_due`] may have come after the claim that found nothing: as long as
-/// a host may take from the one to the other, and not so long that what no claim takes keeps it awake.
-pub const DUE_OVERLAP: Duration = Duration::from_millis(50);
 
 /// Bytes of payloads that a hint carries at most: a listener that does not listen keeps thousands of hints waiting.
 const HINT_BYTES_MAX: usize = 4_096;
@@ -192,22 +238,28 @@ pub trait Work: Send + Sync {
     /// Which session this is.
     fn session(&self) -> SessionId;
 
-    /// Takes ready instances, and none that this session holds. Cost does not depend on history, sleeping instances or other
-    /// queues' work.
-    async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused>;
+    /// Sets what the session may win, in place of the credit before. What it has won and [`Self::next`] has not returned counts
+    /// against the credit. The store spends credit in the write that makes work ready, where it can, and when it looks, also
+    /// while no `next` waits. Credit with more room, or for more queues, looks again. A call of the session that follows is
+    /// judged by the new credit. What the store had begun to win by then comes on top of it.
+    fn credit(&self, credit: Credit);
 
-    /// Takes instances that become ready from now on: where the store can, in the very write that makes them ready, so that
-    /// nobody has to be told of them and ask. Answered when it has won something, or was refused; otherwise it waits until the
-    /// caller drops it. What it won before without an answer, and what was ready already, is left to [`Self::claim_turns`].
+    /// Waits for what the session wins, and for messages to instances that it holds. Returns as soon as there is something;
+    /// otherwise with nothing, after a last look at `until`. It looks, and wakes up, when work may be ready that no write has
+    /// given to the session: at a larger credit, at a write of another handle, and when something becomes ready by time alone.
+    /// A session has one such call at a time.
     ///
-    /// A store that cannot do this waits for ever.
-    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        drop(want);
-        std::future::pending().await
-    }
+    /// # Errors
+    /// After [`Refused::Unknown`], or when the call was dropped, what it would have returned comes back by [`Self::recall`].
+    /// After [`Refused::NotExecuted`] the next call returns it.
+    async fn next(&self, until: Until<'_>) -> Result<Next, Refused>;
 
-    /// Looks over all that the session holds for messages; changes nothing.
-    async fn waiting_mail(&self) -> Result<WaitingMail, Refused>;
+    /// Gets back what was won and never received: turns and tasks that the session won with credit of the numbers from `first`
+    /// to `last`, still holds under the epoch of then, and has neither committed, nor released, nor answered. Room, queues and
+    /// tags do not limit the answer. Credit up to `last` wins nothing from then on, also where its look had begun before. An
+    /// item that the host has received already may be among them, under the fence that the host knows. The same call again
+    /// returns the same.
+    async fn recall(&self, first: u64, last: u64) -> Result<Recalled, Refused>;
 
     /// Reads the messages that wait for held instances, each on its own; changes nothing. An answer counts only at the revision
     /// of its fence: after a later commit it would apply messages twice. [`Refused::Fenced`] when the session does not hold the
@@ -221,9 +273,6 @@ pub trait Work: Send + Sync {
     /// it knows what became of it.
     async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>>;
 
-    /// Takes ready tasks.
-    async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused>;
-
     /// Answers tasks. A task that is no longer held is dropped, which is no error.
     async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>>;
 
@@ -233,22 +282,17 @@ pub trait Work: Send + Sync {
     /// Gives items back.
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>>;
 
-    /// How long until something in these queues that is not ready now becomes ready by time alone; `None` when
-    /// nothing is waiting for time, or the store cannot tell cheaply. What has become ready within [`DUE_OVERLAP`] is due at
-    /// once. Lets a host sleep instead of polling.
-    async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused>;
-
     /// Ends the session: all it holds may be claimed at once, without counting an attempt.
     async fn detach(&self) -> Result<(), Refused>;
 
-    /// Hints for this host.
+    /// Hints about instances and sessions of the hub, for this host.
     fn changes(&self) -> Changes;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dauer_core::model::QueueKey;
+    use dauer_core::model::{Kind, QueueKey};
     use dauer_core::{ExecutionId, MessageId};
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) enum Work {
     Task(Box<Outstanding>),
     /// Hand over what came of an activity that took its time.
     Answer(Box<Outstanding>, Outcome),
-    /// Hand over a timer.
+    /// Hand over a timer, or another message whose time comes later.
     Timer(Message),
     /// The next thing that the test has planned. They come in the order they were planned for.
     Planned,

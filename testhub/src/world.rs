@@ -143,19 +143,24 @@ impl<'s, 'a> World<'s, 'a> {
     /// Delivers a message as a store does: a start creates what is absent, all else to nobody is dropped.
     fn route(&mut self, message: Message) {
         let now = self.trace.now;
-        if let Class::Start(start) = &message.class {
-            let create = || Instance::created(message.to.clone(), start, now);
+        if let Class::Start(opening) = &message.class {
+            let create = || Instance::created(message.to.clone(), opening.record(message.id), now);
             self.trace.instances.entry(message.to.clone()).or_insert_with(create);
         }
+        if message.visible_at > now {
+            return self.agenda.later(message.visible_at, Work::Timer(message));
+        }
         let Some(instance) = self.trace.instances.get_mut(&message.to) else { return };
-        instance.deliver(message);
-        if instance.is_ready() {
+        instance.deliver(message, now);
+        if instance.is_ready(now) {
             self.agenda.turn(&instance.id);
         }
     }
 
     fn turn(&mut self, id: &InstanceId) -> Result<(), TestError> {
-        let Some(instance) = self.trace.instances.get(id).filter(|instance| instance.is_ready()) else {
+        let Some(instance) =
+            self.trace.instances.get(id).filter(|instance| instance.is_ready(self.trace.now))
+        else {
             return Ok(());
         };
         self.turns += 1;
@@ -221,7 +226,7 @@ impl<'s, 'a> World<'s, 'a> {
                 self.agenda.withdraw(id, over);
             }
         }
-        if instance.is_ready() {
+        if instance.is_ready(now) {
             self.agenda.turn(id);
         }
         for task in tasks {

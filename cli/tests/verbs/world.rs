@@ -133,7 +133,18 @@ impl Live {
             let worker = code(hub.worker()).build().unwrap();
             (hub, stop, tokio::spawn(worker.run(stopped.map(|_| ()))))
         };
-        Self { runtime, hub, stop, running }
+        let live = Self { runtime, hub, stop, running };
+        live.wait_for_the_worker();
+        live
+    }
+
+    /// Waits until the worker has a session. The hub exists then.
+    fn wait_for_the_worker(&self) {
+        let deadline = std::time::Instant::now() + SOON;
+        while self.runtime.block_on(self.hub.client().raw().sessions()).unwrap().is_empty() {
+            assert!(std::time::Instant::now() < deadline, "the worker did not come");
+            std::thread::yield_now();
+        }
     }
 
     /// Waits until the record of an instance is so.

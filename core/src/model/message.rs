@@ -1,7 +1,7 @@
 //! Messages: what one instance, client or worker sends to an instance.
 
 use crate::ids::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
-use crate::model::{Encoded, Record};
+use crate::model::{Encoded, Parent, QueueKey, Record, Tags, Times};
 
 /// One message, from the moment it is sent until a turn has consumed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,9 +28,9 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class {
     /// Begins a run, and creates the instance when it is absent.
-    Start(Box<Start>),
+    Start(Box<Opening>),
     /// Continues a failed run, and creates the instance when it is absent.
-    Rewind(Box<Start>),
+    Rewind(Box<Opening>),
     /// Suspend, resume, terminate: also for an instance that is suspended or not started.
     Control(Control),
     /// All else.
@@ -48,13 +48,40 @@ pub enum Control {
     Terminate,
 }
 
-/// What a start carries for the store, which never looks into the event.
+/// What a start or rewind tells the store, which never looks into the event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
-    /// The record of the instance it creates: Pending, held for its start.
-    pub record: Record,
+pub struct Opening {
+    /// Whose code the run is.
+    pub queue: QueueKey,
+    /// The run that it begins.
+    pub execution: ExecutionId,
+    /// The instance that waits for the run.
+    pub parent: Option<Box<Parent>>,
+    /// Labels.
+    pub tags: Tags,
+    /// Not to run before this time.
+    pub scheduled: Option<Timestamp>,
     /// What to do when the instance is running.
     pub over: Over,
+}
+
+impl Opening {
+    /// A run without parent, tags and delay, which replaces no other.
+    #[must_use]
+    pub fn new(queue: QueueKey, execution: ExecutionId) -> Self {
+        Self { queue, execution, parent: None, tags: Tags::new(), scheduled: None, over: Over::Refuse }
+    }
+
+    /// The record of an instance that the message `start` creates with this: Pending, held for its start.
+    #[must_use]
+    pub fn record(&self, start: MessageId) -> Record {
+        Record {
+            parent: self.parent.clone(),
+            tags: self.tags.clone(),
+            times: Times { scheduled: self.scheduled, ..Times::default() },
+            ..Record::pending(self.queue.clone(), self.execution, start)
+        }
+    }
 }
 
 /// What a start does to an instance that is running another start.

@@ -10,7 +10,7 @@ mod task;
 
 pub use blob::{Batch, BlobError, Encoded, FORMAT, Fate, Payload, StoredBatch};
 pub use checkpoint::{Checkpoint, Fence, History, Then};
-pub use message::{Class, Control, DropReason, Message, Origin, Over, Start};
+pub use message::{Class, Control, DropReason, Message, Opening, Origin, Over};
 pub use queue::{Filter, Kind, QueueKey, Queues, VersionRule};
 pub use record::{EntityRecord, Hold, Lock, Parent, Record, Status, Times, Trouble, TroubleKind};
 pub use tags::Tags;

@@ -275,7 +275,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Origin, Over, Start};
+    use crate::model::{Opening, Origin};
 
     fn id(text: &str) -> InstanceId {
         InstanceId::new(text).unwrap()
@@ -326,7 +326,7 @@ mod tests {
     /// Rule 4 of the store contract, as a table.
     #[test]
     fn a_hold_admits_what_rule_4_says() {
-        let start = || Box::new(Start { record: record(), over: Over::Refuse });
+        let start = || Box::new(Opening::new(record().queue, ExecutionId(1)));
         let messages = [
             message(Class::Start(start()), None),
             message(Class::Rewind(start()), None),

@@ -15,8 +15,7 @@ use crate::ids::{InstanceId, MessageId, Timestamp, check_name};
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
 use crate::model::{
-    Class, Control, Encoded, Kind, Message, Origin, Over, Parent, QueueKey, Record, Start, Tags, Task,
-    TroubleKind,
+    Class, Control, Encoded, Kind, Message, Opening, Origin, Parent, QueueKey, Tags, Task, TroubleKind,
 };
 use crate::send::distinct;
 use crate::turn::{Plan, Stalled};
@@ -194,7 +193,7 @@ impl<'a> Effects<'a> {
         id: MessageId,
         event_id: i32,
         child: SubOrchestrationInstanceCreatedEvent,
-        class: fn(Box<Start>) -> Class,
+        class: fn(Box<Opening>) -> Class,
     ) -> Result<(), Stalled> {
         let to = instance("child instance id", &child.instance_id)?;
         let execution = identity::execution_of(id);
@@ -226,12 +225,12 @@ impl<'a> Effects<'a> {
             ..event::start(child.name.as_str(), to.as_str(), execution.to_string())
         };
         let queue = QueueKey::new(Kind::Orchestration, child.name, version.as_deref());
-        let record = Record {
+        let opening = Opening {
             parent: Some(Box::new(parent)),
             tags: child.tags.into(),
-            ..Record::pending(queue, execution, id)
+            ..Opening::new(queue, execution)
         };
-        let class = class(Box::new(Start { record, over: Over::Refuse }));
+        let class = class(Box::new(opening));
         let event = event::execution_started(self.now().0, start);
         self.send(Outgoing { id, to, class, answers: None, visible_at: None, event });
         Ok(())

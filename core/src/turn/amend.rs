@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
-    Class, Control, DropReason, Fate, Fence, Message, Over, Record, Start, Times, TroubleKind,
+    Class, Control, DropReason, Fate, Fence, Message, Opening, Over, Record, Times, TroubleKind,
 };
 use crate::turn::act::{Effects, invalid};
 use crate::turn::begin::begin;
@@ -106,8 +106,8 @@ fn suspend_unborn(
 }
 
 /// Ends the run and puts the start in its place, before the inbox.
-fn replace(found: Found, message: &Message, start: &Start) -> Result<Option<Finished>, Stalled> {
-    let class = Class::Start(Box::new(Start { over: Over::Terminate, ..start.clone() }));
+fn replace(found: Found, message: &Message, start: &Opening) -> Result<Option<Finished>, Stalled> {
+    let class = Class::Start(Box::new(Opening { over: Over::Terminate, ..start.clone() }));
     let (plan, ledger) = plan(found, Message { class, ..message.clone() })?;
     match plan.step {
         Step::Replace(_) => settle(plan, ledger).map(Some),
@@ -131,12 +131,12 @@ pub fn promote(found: Found) -> Result<Finished, Stalled> {
     let (Class::Start(start) | Class::Rewind(start)) = &message.class else {
         return Err(invalid("only a start or rewind waits for an ended instance"));
     };
-    let leftover = start.record.execution == record.execution;
+    let leftover = start.execution == record.execution;
     if !leftover && matches!(message.class, Class::Rewind(_)) {
         return Err(invalid("only a start is promoted; a rewind needs a host"));
     }
     let next =
-        Record { generation: record.generation + 1, revision: record.revision, ..start.record.clone() };
+        Record { generation: record.generation + 1, revision: record.revision, ..start.record(message.id) };
     let next = Record { times: Times { created: now, ..next.times }, ..next };
     // A promoted start is taken from the inbox and put before it, in the same commit.
     let fate = Fate::Dropped(if leftover { DropReason::Repeat } else { DropReason::PutOff });

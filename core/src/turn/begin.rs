@@ -9,8 +9,8 @@ use crate::identity;
 use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
-    Class, Completion, Control, DropReason, Encoded, Fate, Fence, Message, Origin, Over, Record, Start,
-    Status, TroubleKind,
+    Class, Completion, Control, DropReason, Encoded, Fate, Fence, Message, Opening, Origin, Over, Parent,
+    Record, Status, TroubleKind,
 };
 use crate::planted::{self, Bug};
 use crate::turn::among::Ids;
@@ -192,8 +192,8 @@ impl<'a> Gather<'a> {
         }
     }
 
-    fn start(&mut self, message: &Message, start: &Start) -> Result<Flow, Stalled> {
-        let own = start.record.execution == self.record.execution;
+    fn start(&mut self, message: &Message, start: &Opening) -> Result<Flow, Stalled> {
+        let own = start.execution == self.record.execution;
         let ended = self.record.status.is_ended();
         if own && !self.started && !ended {
             self.started = true;
@@ -212,11 +212,12 @@ impl<'a> Gather<'a> {
     }
 
     /// The parent was rewound, and asks for this child again: whatever it has become, the parent is to get its answer.
-    fn rewind(&mut self, message: &Message, start: &Start) -> Result<Flow, Stalled> {
-        let own = start.record.execution == self.record.execution;
+    fn rewind(&mut self, message: &Message, start: &Opening) -> Result<Flow, Stalled> {
+        let own = start.execution == self.record.execution;
         let ended = self.record.status.is_ended();
-        let called_by = |record: &Record| record.parent.as_ref().map(|p| (p.instance.clone(), p.event_id));
-        let same_call = called_by(&start.record) == called_by(&self.record);
+        let called_by =
+            |parent: &Option<Box<Parent>>| parent.as_ref().map(|p| (p.instance.clone(), p.event_id));
+        let same_call = called_by(&start.parent) == called_by(&self.record.parent);
         if own && !self.started && !ended {
             // There was none any more, and this message has made it.
             self.started = true;
@@ -230,7 +231,7 @@ impl<'a> Gather<'a> {
         } else {
             // From now on it is the child of the parent's new run.
             self.record.start = message.id;
-            self.record.parent.clone_from(&start.record.parent);
+            self.record.parent.clone_from(&start.parent);
             self.dropped(message, DropReason::Obeyed);
             match self.record.status {
                 Status::Failed => self.step = Step::Rewind(Some("the parent was rewound".into())),
@@ -267,10 +268,10 @@ impl<'a> Gather<'a> {
     }
 
     /// An ended instance is replaced by the first start that is not its own (behaviour 24).
-    fn replace_ended(&mut self, message: &Message, start: &Start) -> Result<(), Stalled> {
+    fn replace_ended(&mut self, message: &Message, start: &Opening) -> Result<(), Stalled> {
         let generation = self.record.generation + 1;
         let revision = self.record.revision;
-        self.record = Record { generation, revision, ..start.record.clone() };
+        self.record = Record { generation, revision, ..start.record(message.id) };
         self.record.times.created = self.came.now;
         self.now = self.came.now;
         self.started = true;
@@ -279,8 +280,8 @@ impl<'a> Gather<'a> {
     }
 
     /// A child cannot be started over a running instance: its parent is told instead of waiting for ever.
-    fn refuse(&mut self, message: &Message, start: &Start) {
-        if let Some(parent) = &start.record.parent {
+    fn refuse(&mut self, message: &Message, start: &Opening) {
+        if let Some(parent) = &start.parent {
             let id = &message.to;
             let text = format!("The instance '{id}' is running already; choose another id for the child.");
             let details = failure::failure("InstanceAlreadyExists", text).non_retriable();

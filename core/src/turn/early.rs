@@ -9,7 +9,7 @@ use crate::turn::{Plan, Stalled, Step, unborn};
 /// The start of an instance that was woken before its scheduled time, or while it is suspended: no code runs yet.
 pub(super) fn not_yet_due<'a>(record: &Record, came: Came<'a>) -> Option<&'a Message> {
     let own = |message: &&Message| match &message.class {
-        Class::Start(start) | Class::Rewind(start) => start.record.execution == record.execution,
+        Class::Start(start) | Class::Rewind(start) => start.execution == record.execution,
         _ => false,
     };
     let start = came.messages.iter().find(own)?;

@@ -12,8 +12,8 @@ use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
 use crate::model::{
-    Batch, Checkpoint, Class, Control, Encoded, History, Hold, Kind, Message, Over, Payload, QueueKey,
-    Record, Start, Status, Then,
+    Batch, Checkpoint, Class, Control, Encoded, History, Hold, Kind, Message, Opening, Payload, QueueKey,
+    Record, Status, Then,
 };
 use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, check_labels, invalid, split};
@@ -135,7 +135,8 @@ fn replace(mut effects: Effects<'_>, start: Message) -> Result<Finished, Stalled
     end::tell_parent(&mut effects, &old, &ending);
     end::terminate_children(&mut effects, "replaced by a new start");
     end::release_locks(&mut effects);
-    let mut record = Record { generation: old.generation + 1, revision: old.revision, ..new.record.clone() };
+    let (generation, revision) = (old.generation + 1, old.revision);
+    let mut record = Record { generation, revision, ..new.record(start.id) };
     record.times.created = effects.now();
     next_run(effects, record, vec![start])
 }
@@ -184,12 +185,12 @@ fn continue_as_new(
 }
 
 fn start_message(effects: &mut Effects<'_>, next: &Record, start: ExecutionStartedEvent) -> Message {
-    let begun = Record {
+    let opening = Opening {
         tags: next.tags.clone(),
         parent: next.parent.clone(),
-        ..Record::pending(next.queue.clone(), next.execution, next.start)
+        ..Opening::new(next.queue.clone(), next.execution)
     };
-    let class = Class::Start(Box::new(Start { record: begun, over: Over::Refuse }));
+    let class = Class::Start(Box::new(opening));
     let event = Encoded::new(&event::execution_started(effects.now().0, start));
     let id = effects.derived_id();
     prologue_message(effects, id, class, event)

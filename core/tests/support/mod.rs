@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use dauer_core::ledger::Ledger;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{
-    Checkpoint, Class, Completion, Fence, History, Hold, Message, Record, Start, StoredBatch, Task, TaskFence,
+    Checkpoint, Class, Completion, Fence, History, Hold, Message, Opening, Record, StoredBatch, Task,
+    TaskFence,
 };
 use dauer_core::send;
 use dauer_core::turn::{self, Answer, Finished, Found, Input, Plan, Stalled};
@@ -72,7 +73,7 @@ impl Run {
         let (Class::Start(begun) | Class::Rewind(begun)) = &start.class else {
             panic!("only a start or rewind creates an instance")
         };
-        let record = begun.record.clone();
+        let record = begun.record(start.id);
         Self {
             id: start.to.clone(),
             ledger: Ledger::new(start.to.clone(), record.execution),
@@ -164,7 +165,7 @@ impl Run {
     /// has not been seen goes with it in any case, first.
     pub(crate) fn claim(&self) -> Vec<Message> {
         let own = |message: &&Message| match &message.class {
-            Class::Start(start) | Class::Rewind(start) => start.record.execution == self.record.execution,
+            Class::Start(start) | Class::Rewind(start) => start.execution == self.record.execution,
             _ => false,
         };
         let waiting = || self.prologue.iter().chain(&self.inbox);
@@ -250,7 +251,7 @@ impl Run {
         message: Message,
     ) -> Result<Option<Step>, Stalled> {
         let start = self.prologue.iter().chain(&self.inbox).find(|message| match &message.class {
-            Class::Start(start) | Class::Rewind(start) => start.record.execution == self.record.execution,
+            Class::Start(start) | Class::Rewind(start) => start.execution == self.record.execution,
             _ => false,
         });
         let start = start.filter(|_| self.ledger.started().is_none()).cloned();
@@ -377,7 +378,7 @@ impl Step {
 }
 
 /// What a start message carries.
-pub(crate) fn start_of(message: &Message) -> &Start {
+pub(crate) fn start_of(message: &Message) -> &Opening {
     let Class::Start(start) = &message.class else { panic!("not a start: {message:?}") };
     start
 }

@@ -205,7 +205,7 @@ fn begun_run_is_suspended_and_resumed_from_outside() {
 fn replacing_an_unborn_run_is_one_checkpoint() {
     let mut run = child_of_a_parent();
     let start = run.other_start("known", Over::Refuse);
-    let (execution, message) = (crate::support::start_of(&start).record.execution, start.id);
+    let (execution, message) = (crate::support::start_of(&start).execution, start.id);
     amended(&mut run, start).is("
          → i SubOrchestrationInstanceFailed 1 !OrchestrationTerminated: The sub-orchestration 'c' was terminated.
          first ExecutionStarted#0 known

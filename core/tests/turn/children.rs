@@ -80,7 +80,7 @@ fn a_child_inherits_the_version_unless_it_is_given() {
         let Some(EventType::ExecutionStarted(started)) = message.event.event().unwrap().event_type else {
             panic!()
         };
-        let queue = start_of(&message).record.queue.clone();
+        let queue = start_of(&message).queue.clone();
         assert_eq!(queue.version.as_deref(), started.version.as_deref(), "record and event agree");
         queue.version
     };
@@ -89,10 +89,7 @@ fn a_child_inherits_the_version_unless_it_is_given() {
     assert_eq!(asked(Some("2")).as_deref(), Some("2"));
     // A parent without a version has children without one.
     let sent = Run::start("order", None).turn([child(1, "c", "ship")]).sent();
-    assert_eq!(
-        start_of(&sent[0]).record.queue,
-        QueueKey::new(dauer_core::model::Kind::Orchestration, "ship", None)
-    );
+    assert_eq!(start_of(&sent[0]).queue, QueueKey::new(dauer_core::model::Kind::Orchestration, "ship", None));
 }
 
 #[test]
@@ -110,7 +107,7 @@ fn a_child_has_its_own_tags() {
          SubOrchestrationInstanceCreated#1 c ship team=blue
          → c start ExecutionStarted#0 ship team=blue parent=i#1
          = Running");
-    assert_eq!(start_of(&step.sent()[0]).record.tags, tags.into());
+    assert_eq!(start_of(&step.sent()[0]).tags, tags.into());
 }
 
 /// JavaScript, Python and others start every attempt of a child under the same instance id.

@@ -370,7 +370,7 @@ fn behaviour_21_the_dispatches_of_a_lost_stream_are_withdrawn() {
 fn the_turn_of_a_new_run_has_no_past_and_is_dispatched_under_the_new_execution() {
     let mut run = Run::running([completed(1, "done")]);
     let start = run.other_start("again", dauer_core::model::Over::Refuse);
-    let execution = start_of(&start).record.execution;
+    let execution = start_of(&start).execution;
     run.at(5_000).deliver(start);
     let plan = run.plan();
     assert!(plan.is_fresh());

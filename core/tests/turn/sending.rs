@@ -1,7 +1,7 @@
 //! How a client's call and a worker's result become messages.
 
 use dauer_core::limits::{PAYLOAD_BYTES_MAX, TIMER_MAX};
-use dauer_core::model::{Class, Control, Kind, Message, Origin, Over, QueueKey};
+use dauer_core::model::{Class, Control, Kind, Message, Origin, Over, QueueKey, Status};
 use dauer_core::send::{self, Caller, InvalidRequest, StartRequest};
 use dauer_core::{ExecutionId, Timestamp};
 use dauer_proto::{EventType, failure, time};
@@ -43,12 +43,15 @@ fn a_start_carries_everything_in_event_and_record() {
         message_line(&message),
         "→ i start ExecutionStarted#0 order(7) version=2 team=blue trace=00-client"
     );
-    let record = &start_of(&message).record;
-    assert_eq!((record.start, &record.tags), (message.id, &tags.into()));
-    assert_eq!(record.queue, QueueKey::new(Kind::Orchestration, "order", Some("2")));
+    let opening = start_of(&message);
+    assert_eq!(opening.tags, tags.into());
+    assert_eq!(opening.queue, QueueKey::new(Kind::Orchestration, "order", Some("2")));
+    let at = Timestamp(NOW.0 + 5);
+    assert_eq!((message.visible_at, opening.scheduled), (at, Some(at)));
+    let record = opening.record(message.id);
     assert_eq!(
-        (message.visible_at, record.times.scheduled),
-        (Timestamp(NOW.0 + 5), Some(Timestamp(NOW.0 + 5)))
+        (record.start, record.status, record.times.scheduled),
+        (message.id, Status::Pending, Some(at))
     );
     let Some(EventType::ExecutionStarted(started)) = message.event.event().unwrap().event_type else {
         panic!()
@@ -63,11 +66,7 @@ fn the_same_request_gives_the_same_message() {
     assert_eq!(first, again);
     let other = send::start(order(), ExecutionId(8), caller(2), Over::Refuse).unwrap();
     assert_ne!(other.id, first.id);
-    assert_eq!(
-        start_of(&other).record.execution,
-        ExecutionId(8),
-        "the run is the caller's choice, not the key's"
-    );
+    assert_eq!(start_of(&other).execution, ExecutionId(8), "the run is the caller's choice, not the key's");
     let elsewhere = start(StartRequest::new(id("j"), "order")).unwrap();
     assert_ne!(elsewhere.id, first.id, "an id is bound to the instance");
     // A client that did not choose the request id cannot repeat it, and the message does not pretend.
@@ -82,13 +81,13 @@ fn the_same_request_gives_the_same_message() {
 fn behaviour_36_a_scheduled_start_in_the_past_is_now() {
     let message = start(StartRequest { scheduled: Some(Timestamp(0)), ..order() }).unwrap();
     assert_eq!(message.visible_at, Timestamp(0));
-    assert_eq!(start_of(&message).record.times.scheduled, None);
+    assert_eq!(start_of(&message).scheduled, None);
     let Some(EventType::ExecutionStarted(started)) = message.event.event().unwrap().event_type else {
         panic!()
     };
     assert_eq!(started.scheduled_start_timestamp, None);
     let now = start(StartRequest { scheduled: Some(NOW), ..order() }).unwrap();
-    assert_eq!(start_of(&now).record.times.scheduled, None, "and now is now");
+    assert_eq!(start_of(&now).scheduled, None, "and now is now");
 }
 
 /// The client's clock decides nothing: a time it takes for past is still ahead for a store that is behind.
@@ -101,7 +100,7 @@ fn behaviour_36_when_a_start_is_due_is_decided_by_the_store() {
 #[test]
 fn an_empty_version_is_none() {
     let message = start(StartRequest { version: Some(String::new()), ..order() }).unwrap();
-    assert_eq!(start_of(&message).record.queue.version, None);
+    assert_eq!(start_of(&message).queue.version, None);
     assert_eq!(message_line(&message), "→ i start ExecutionStarted#0 order");
 }
 

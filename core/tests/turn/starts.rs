@@ -20,7 +20,7 @@ fn a_start_over_an_ended_instance_replaces_it() {
     let History::Replace { execution, prologue, .. } = &step.checkpoint.history else {
         panic!("a new history")
     };
-    assert_eq!((*execution, prologue.len()), (start_of(&start).record.execution, 0));
+    assert_eq!((*execution, prologue.len()), (start_of(&start).execution, 0));
     let record = &run.record;
     assert_eq!((record.generation, record.revision), (1, Revision(2)), "the revision is never reset");
     assert_eq!((record.output.clone(), record.times.created), (None, Timestamp(4_000)));

@@ -4,6 +4,7 @@
 
 mod elsewhere;
 mod env;
+mod tap;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,15 +21,20 @@ use dauer_core::model::{Queues, Record};
 use dauer_core::send::StartRequest;
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::{HostId, HubName, InstanceId};
+use dauer_faults::{Call, Faulty, HintFate, wrap_hub};
 use dauer_hub::{
     ActivityDone, ActivityEnd, ActivityWork, Client, Executor, Host, HostOptions, Past, TurnDone, TurnWork,
     Unfinished,
 };
-use dauer_memory::{Call, Fault, FaultPlan, HintFault, MemoryHub, MemoryStore};
-use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
-use dauer_store::{Hint, Manage, Reuse, SessionId, Tags, TaskLease, Want, Work};
+use dauer_memory::MemoryStore;
 
+pub(crate) use dauer_faults::{Act, Fate, Op};
+use dauer_proto::{EventType, HistoryEvent, OrchestrationStatus, TaskFailureDetails, action};
+use dauer_store::{Amount, ClaimedTurn, Credit, Hint, Manage, Reuse, SessionId, TaskLease, Until, Work};
+
+use elsewhere::Elsewhere;
 use env::{TestEnv, VirtualClock};
+use tap::Tap;
 
 /// A deadline in virtual time that only a broken test reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,40 +54,52 @@ pub(crate) async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
     world.hub.attach(host).await.unwrap()
 }
 
-/// Whatever is ready, so many of it.
-pub(crate) fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
+/// Wins at most `count` turns that are ready, and gives the credit back.
+pub(crate) async fn win_turns(work: &dyn Work, count: usize) -> Vec<ClaimedTurn> {
+    work.credit(Credit { turns: Amount::items(count), ..Credit::default() });
+    let won = work.next(Until::Once).await.unwrap().turns;
+    work.credit(Credit::default());
+    won
 }
 
-/// Counts calls and gives each kind the faults it was told to.
+/// Wins at most `count` tasks that are ready, and gives the credit back.
+pub(crate) async fn win_tasks(work: &dyn Work, count: usize) -> Vec<TaskLease> {
+    work.credit(Credit { tasks: Amount::items(count), ..Credit::default() });
+    let won = work.next(Until::Once).await.unwrap().tasks;
+    work.credit(Credit::default());
+    won
+}
+
+/// Counts calls and gives each operation the faults that a test asks for.
 #[derive(Default)]
 pub(crate) struct Plan {
-    pub(crate) calls: Mutex<BTreeMap<Call, u32>>,
-    pub(crate) faults: Mutex<BTreeMap<Call, VecDeque<Fault>>>,
-    pub(crate) always: Mutex<BTreeMap<Call, Fault>>,
+    pub(crate) calls: Mutex<BTreeMap<Op, u32>>,
+    pub(crate) faults: Mutex<BTreeMap<Op, VecDeque<Fate>>>,
+    pub(crate) always: Mutex<BTreeMap<Op, Fate>>,
     pub(crate) no_hints: bool,
 }
 
 impl Plan {
-    pub(crate) fn count(&self, call: Call) -> u32 {
-        self.calls.lock().unwrap().get(&call).copied().unwrap_or_default()
+    pub(crate) fn count(&self, op: Op) -> u32 {
+        self.calls.lock().unwrap().get(&op).copied().unwrap_or_default()
     }
 
-    /// The next calls of that kind fail so, one after the other.
-    pub(crate) fn then(&self, call: Call, faults: impl IntoIterator<Item = Fault>) {
-        self.faults.lock().unwrap().entry(call).or_default().extend(faults);
+    /// What happens to the next calls of that operation, one after the other.
+    pub(crate) fn then(&self, op: Op, fates: impl IntoIterator<Item = Fate>) {
+        self.faults.lock().unwrap().entry(op).or_default().extend(fates);
     }
 }
 
-impl FaultPlan for Plan {
-    fn next(&self, call: Call) -> Fault {
-        *self.calls.lock().unwrap().entry(call).or_default() += 1;
-        let planned = self.faults.lock().unwrap().get_mut(&call).and_then(VecDeque::pop_front);
-        planned.or_else(|| self.always.lock().unwrap().get(&call).copied()).unwrap_or_default()
+impl dauer_faults::Plan for Plan {
+    fn fate(&self, call: &Call) -> Fate {
+        let op = call.op();
+        *self.calls.lock().unwrap().entry(op).or_default() += 1;
+        let planned = self.faults.lock().unwrap().get_mut(&op).and_then(VecDeque::pop_front);
+        planned.or_else(|| self.always.lock().unwrap().get(&op).copied()).unwrap_or_default()
     }
 
-    fn hint(&self, _hint: &Hint) -> HintFault {
-        if self.no_hints { HintFault::Drop } else { HintFault::None }
+    fn hint(&self, _hint: &Hint) -> HintFate {
+        if self.no_hints { HintFate::Lose } else { HintFate::Pass }
     }
 }
 
@@ -261,10 +279,13 @@ fn failure(event: &HistoryEvent) -> Option<TaskFailureDetails> {
 /// A store with one hub.
 pub(crate) struct World {
     pub(crate) store: MemoryStore,
-    pub(crate) hub: Arc<MemoryHub>,
+    /// With the faults of the plan.
+    pub(crate) hub: Arc<dyn Manage>,
     pub(crate) client: Client,
     pub(crate) client_env: Arc<TestEnv>,
     pub(crate) plan: Arc<Plan>,
+    /// On all sessions of hosts.
+    pub(crate) tap: Arc<Tap>,
     clock: Arc<VirtualClock>,
     seed: AtomicU64,
 }
@@ -300,19 +321,15 @@ impl World {
         let clock = Arc::new(VirtualClock(Instant::now()));
         let store = MemoryStore::new(clock.clone());
         let plan = Arc::new(plan);
-        store.set_faults(plan.clone());
-        let hub = store.hub(HubName::default());
+        let faults = Faulty::new(plan.clone()).with_env(Arc::new(TestEnv::new(clock.clone(), 3)));
+        let hub = wrap_hub(store.hub(HubName::default()), Arc::new(faults));
         let env = Arc::new(TestEnv::new(clock.clone(), 1));
         let client = Client::new(hub.clone(), env.clone());
-        Self { store, hub, client, client_env: env, plan, clock, seed: AtomicU64::new(1_000) }
+        let tap = Arc::default();
+        Self { store, hub, client, client_env: env, plan, tap, clock, seed: AtomicU64::new(1_000) }
     }
 
-    /// From now on a call that a fault delays takes that much virtual time.
-    pub(crate) fn delays_take_time(&self) {
-        self.store.set_env(Arc::new(TestEnv::new(self.clock.clone(), 3)));
-    }
-
-    pub(crate) fn host(&self, executor: Chain, options: HostOptions) -> Running {
+    pub(crate) fn host(&self, executor: impl Executor, options: HostOptions) -> Running {
         self.host_in(|env| env, executor, options)
     }
 
@@ -321,11 +338,12 @@ impl World {
         self.host_in(TestEnv::of_one_thread, executor, HostOptions::default())
     }
 
-    fn host_in(&self, env: fn(TestEnv) -> TestEnv, executor: Chain, options: HostOptions) -> Running {
+    fn host_in(&self, env: fn(TestEnv) -> TestEnv, executor: impl Executor, options: HostOptions) -> Running {
         let seed = self.seed.fetch_add(1_000, Ordering::Relaxed);
         let id = HostId::new(format!("host-{seed}")).unwrap();
         let env = Arc::new(env(TestEnv::new(self.clock.clone(), seed)));
-        let host = Host::new(self.hub.clone(), env.clone(), Arc::new(executor), id.clone()).options(options);
+        let hub = wrap_hub(self.hub.clone(), self.tap.clone());
+        let host = Host::new(hub, env.clone(), Arc::new(executor), id.clone()).options(options);
         let (stop, stopped) = oneshot::channel::<()>();
         let told = async move {
             if stopped.await.is_err() {
@@ -348,7 +366,7 @@ impl World {
     /// A client of the same hub who learns only that somebody has written.
     pub(crate) fn client_elsewhere(&self) -> Client {
         let env = Arc::new(TestEnv::new(self.clock.clone(), 2));
-        Client::new(Arc::new(elsewhere::Elsewhere(self.hub.clone())), env)
+        Client::new(wrap_hub(self.hub.clone(), Arc::new(Elsewhere)), env)
     }
 
     pub(crate) async fn ended(&self, id: &InstanceId) -> Record {
@@ -377,7 +395,7 @@ impl World {
 
     /// How many messages the store dropped for that reason.
     pub(crate) async fn dropped(&self, reason: dauer_store::DropReason) -> u64 {
-        let dump = dauer_store::Manage::dump(&*self.hub, None).await.unwrap();
+        let dump = self.hub.dump(None).await.unwrap();
         let count = |item| match item {
             dauer_store::DumpItem::Dropped(found, count) if found == reason => Some(count),
             _ => None,
@@ -387,7 +405,7 @@ impl World {
 
     /// The instance as it lies in the store.
     pub(crate) async fn instance(&self, id: &InstanceId) -> dauer_store::InstanceDump {
-        let dump = dauer_store::Manage::dump(&*self.hub, None).await.unwrap();
+        let dump = self.hub.dump(None).await.unwrap();
         let found = dump.items.into_iter().find_map(|item| match item {
             dauer_store::DumpItem::Instance(instance) if instance.id == *id => Some(*instance),
             _ => None,
@@ -397,7 +415,7 @@ impl World {
 
     /// The sessions that the store knows.
     pub(crate) async fn sessions(&self) -> Vec<dauer_core::SessionId> {
-        let dump = dauer_store::Manage::dump(&*self.hub, None).await.unwrap();
+        let dump = self.hub.dump(None).await.unwrap();
         let session = |item| match item {
             dauer_store::DumpItem::Session(session) => Some(session.id),
             _ => None,

@@ -107,23 +107,24 @@ mod tests {
 
     use dauer_core::model::{Hold, Kind, QueueKey, Record, Status, Times};
     use dauer_core::{Epoch, ExecutionId, HubName, InstanceId, MessageId, Timestamp};
-    use dauer_memory::{Call, Fault, FaultPlan, MemoryStore, SystemClock};
-    use dauer_store::{DumpItem, InstanceDump, Manage};
+    use dauer_faults::{Act, Call, Fate, Faulty, Op, Plan, wrap_hub};
+    use dauer_memory::{MemoryStore, SystemClock};
+    use dauer_store::{DumpItem, InstanceDump};
 
     use super::*;
     use crate::runtime::TokioEnv;
 
-    /// So many purges are done, then none for a while.
+    /// How many purges are carried out before one is refused.
     struct DoneBefore(AtomicUsize);
 
-    impl FaultPlan for DoneBefore {
-        fn next(&self, call: Call) -> Fault {
+    impl Plan for DoneBefore {
+        fn fate(&self, call: &Call) -> Fate {
             let left = |left: usize| left.checked_sub(1);
-            match call {
-                Call::Purge if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_err() => {
-                    Fault::FailBefore
+            match call.op() {
+                Op::Purge if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_err() => {
+                    Fate::of(Act::Refuse)
                 }
-                _ => Fault::None,
+                _ => Fate::PASS,
             }
         }
     }
@@ -154,18 +155,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_purge_that_is_stopped_tells_how_far_it_came() {
-        let store = MemoryStore::new(Arc::new(SystemClock::new()));
-        let hub = store.hub(HubName::default());
+        let purges = Arc::new(DoneBefore(AtomicUsize::new(2)));
+        let hub = MemoryStore::new(Arc::new(SystemClock::new())).hub(HubName::default());
+        let hub = wrap_hub(hub, Arc::new(Faulty::new(purges.clone())));
         hub.load((0..250).map(ended).collect()).await.unwrap();
         let env = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
         let raw = crate::client::RawClient::local(dauer_hub::Client::new(hub, env));
         let client = Client { payloads: Default::default(), raw };
-        store.set_faults(Arc::new(DoneBefore(AtomicUsize::new(2))));
         let stopped = client.query().purge().await.unwrap_err();
         assert!(matches!(stopped, Error::PurgeStopped { count: 200, .. }), "{stopped}");
         let before_the_first = client.query().purge().await.unwrap_err();
         assert!(matches!(before_the_first, Error::Client(_)), "{before_the_first}");
-        store.clear_faults();
+        purges.0.store(usize::MAX, Ordering::SeqCst);
         let rest = client.query().purge().await.unwrap();
         assert_eq!(rest, Purged { count: 50, more: false });
     }

@@ -146,7 +146,8 @@ impl Store {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use dauer_memory::{Call, Fault, FaultPlan, MemoryStore, SystemClock};
+    use dauer_faults::{Call, Fate, Faulty, Op, Plan, wrap_store};
+    use dauer_memory::{MemoryStore, SystemClock};
     use dauer_replay::{Orchestration, OrchestrationContext};
 
     use super::*;
@@ -157,10 +158,10 @@ mod tests {
     #[derive(Default)]
     struct Looks(AtomicUsize);
 
-    impl FaultPlan for Looks {
-        fn next(&self, call: Call) -> Fault {
-            self.0.fetch_add(usize::from(call == Call::Get), Ordering::Relaxed);
-            Fault::None
+    impl Plan for Looks {
+        fn fate(&self, call: &Call) -> Fate {
+            self.0.fetch_add(usize::from(call.op() == Op::Get), Ordering::Relaxed);
+            Fate::PASS
         }
     }
 
@@ -169,8 +170,8 @@ mod tests {
     async fn client_per_call_looks_no_more_than_one_client() {
         let looks = Arc::new(Looks::default());
         let memory = MemoryStore::new(Arc::new(SystemClock::new()));
-        memory.set_faults(looks.clone());
-        let store = Store { store: Arc::new(memory), runtime: Handle::current(), named: None };
+        let store = wrap_store(Arc::new(memory), Arc::new(Faulty::new(looks.clone())));
+        let store = Store { store, runtime: Handle::current(), named: None };
         let hub = store.hub(HubName::default());
         let code = |_: OrchestrationContext, number: u32| async move { Ok(number) };
         let worker = hub.worker().orchestration(ECHO, code).build().expect("a worker");

@@ -8,10 +8,12 @@ use dauer::{
     ClientError, HubName, InstanceId, Orchestration, RawClientError, Record, RemoteError, Server, Status,
     Timestamp,
 };
-use dauer_core::model::{Batch, Hold, Kind, QueueKey, Queues, Tags, Task, Trouble, TroubleKind};
+use dauer_core::model::{Batch, Hold, Kind, QueueKey, Tags, Task, Trouble, TroubleKind};
 use dauer_core::{Epoch, ExecutionId, HostId, MessageId, Revision, SessionId};
 use dauer_proto::EventType;
-use dauer_store::{Checkpoint, DumpItem, History, InstanceDump, Order, Query, Then, WaitingClass, Want};
+use dauer_store::{
+    Amount, Checkpoint, Credit, DumpItem, History, InstanceDump, Order, Query, Then, Until, WaitingClass,
+};
 use futures::TryStreamExt;
 
 use crate::code::{self, ASKS, Counts, FAILS};
@@ -136,8 +138,9 @@ async fn inspection_is_the_same_through_a_server() {
 
     // A session of a host that runs a turn and a task.
     let session = raw_session(&inside).await;
-    let want = Want { count: 1, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() };
-    let turn = session.claim_turns(want.clone()).await.unwrap().remove(0);
+    let (turns, tasks) = (Amount::items(1), Amount::items(1));
+    session.credit(Credit { number: 1, turns, ..Credit::default() });
+    let turn = session.next(Until::Once).await.unwrap().turns.remove(0);
     let held = both(&id("waits")).await.unwrap().inspection.holder.unwrap();
     assert_eq!((held.session, held.lives), (SessionId(7), true));
     assert_eq!(held.host.unwrap().as_str(), "tester");
@@ -164,7 +167,8 @@ async fn inspection_is_the_same_through_a_server() {
         then: Then::Release { delay: Duration::ZERO },
     };
     session.commit_turns(vec![checkpoint.into()]).await.remove(0).unwrap();
-    session.claim_activities(want).await.unwrap();
+    session.credit(Credit { number: 1, tasks, ..Credit::default() });
+    assert_eq!(session.next(Until::Once).await.unwrap().tasks.len(), 1);
     let tasks = both(&id("waits")).await.unwrap().inspection.tasks;
     assert_eq!((tasks.len(), &*tasks[0].queue.name, tasks[0].event_id), (1, "pay", 1));
     assert_eq!(tasks[0].holder.as_ref().unwrap().session, SessionId(7));

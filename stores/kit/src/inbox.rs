@@ -4,7 +4,6 @@
 
 use dauer_store::{Class, ExecutionId, Hold, InstanceId, Message, Record, Status, Timestamp};
 
-use crate::codec::{CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE};
 use crate::judge::{is_own_start, opens};
 
 /// Which waiting messages an instance takes.
@@ -16,6 +15,15 @@ pub struct Admission<'r> {
 }
 
 impl<'r> Admission<'r> {
+    /// The admission of a hold. `rewinds` says whether a rewind created the instance.
+    pub(crate) fn new(hold: &'r Hold, rewinds: bool) -> Self {
+        Self { hold, rewinds }
+    }
+
+    pub(crate) fn rewinds(&self) -> bool {
+        self.rewinds
+    }
+
     /// The admission of an instance. `own_start_waits` says whether its [own start](crate::judge::is_own_start) waits; only
     /// an instance that [needs](Self::needs_start) it is asked for it.
     #[must_use]
@@ -32,31 +40,32 @@ impl<'r> Admission<'r> {
     /// Whether a turn gets that message once it is visible.
     #[must_use]
     pub fn admits(&self, message: &Message) -> bool {
+        if *self.hold == Hold::Ended && planted!(Defect::EndedHidesStart) {
+            return false;
+        }
         self.hold.admits(message) || self.rewinds && matches!(message.class, Class::Rewind(_))
     }
 
-    /// The admitted classes of messages from any sender: bit `n` stands for the class with code `n`. It is for indexes that
-    /// have the code in a column, together with [`sender`](Self::sender).
+    /// Which ordinary messages are admitted: for stores that have them in an index of their own.
     #[must_use]
-    pub fn classes(&self) -> i64 {
-        const CONTROL: i64 = 1 << CLASS_SUSPEND | 1 << CLASS_RESUME | 1 << CLASS_TERMINATE;
-        let by_hold = match self.hold {
-            Hold::Open => CONTROL | 1 << CLASS_START | 1 << CLASS_REWIND | 1 << CLASS_ORDINARY,
-            Hold::Control => CONTROL | 1 << CLASS_START,
-            Hold::Unborn | Hold::From(_) => CONTROL,
-            Hold::Ended => 1 << CLASS_START | 1 << CLASS_REWIND,
-        };
-        by_hold | i64::from(self.rewinds) << CLASS_REWIND
-    }
-
-    /// The sender of which all messages are admitted.
-    #[must_use]
-    pub fn sender(&self) -> Option<&'r InstanceId> {
+    pub fn ordinary(&self) -> Ordinary<'r> {
         match self.hold {
-            Hold::From(owner) => Some(owner),
-            Hold::Open | Hold::Control | Hold::Unborn | Hold::Ended => None,
+            Hold::Open => Ordinary::All,
+            Hold::From(owner) => Ordinary::Of(owner),
+            Hold::Control | Hold::Unborn | Hold::Ended => Ordinary::None,
         }
     }
+}
+
+/// The ordinary messages that an instance takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordinary<'r> {
+    /// Those of every sender.
+    All,
+    /// Those of one sender.
+    Of(&'r InstanceId),
+    /// None.
+    None,
 }
 
 /// Sets the arrival of a message: a time in the past becomes `now`, because clocks of senders must not decide the order.
@@ -72,7 +81,7 @@ pub fn ready_by(ready_at: Option<Timestamp>, visible_at: Timestamp) -> Timestamp
 
 /// Whether the current run begins with that start or rewind. Another one waits for the end of this run.
 fn begins(record: &Record, message: &Message) -> bool {
-    opens(message).is_some_and(|start| start.record.execution == record.execution)
+    opens(message).is_some_and(|start| start.execution == record.execution)
 }
 
 /// Whether a turn begins with that waiting message, even if it is not due.
@@ -160,30 +169,30 @@ pub fn next_turn<K: Copy + PartialEq, M, E>(
 
 /// A start or rewind that waits: its place in the inbox, and the run that it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening<P> {
+pub struct OpenedRun<P> {
     /// Places are in the order of the inbox.
     pub place: P,
     /// The run.
     pub execution: ExecutionId,
 }
 
-impl<P> Opening<P> {
-    /// The opening that a message is at that place.
+impl<P> OpenedRun<P> {
+    /// The run that a message at that place begins.
     pub fn of(place: P, message: &Message) -> Option<Self> {
-        opens(message).map(|start| Self { place, execution: start.record.execution })
+        opens(message).map(|opening| Self { place, execution: opening.execution })
     }
 }
 
 /// Whether a message for `execution`, or for whichever run is current, is for a run that a waiting start or rewind begins.
 #[must_use]
-pub fn is_for_next_run<P>(openings: &[Opening<P>], execution: Option<ExecutionId>) -> bool {
+pub fn is_for_next_run<P>(openings: &[OpenedRun<P>], execution: Option<ExecutionId>) -> bool {
     openings.iter().any(|opening| execution.is_none_or(|execution| execution == opening.execution))
 }
 
 /// Whether a message stays when the run ends. Starts and rewinds stay. So do messages behind the first of them, if they are for
 /// a run that one of them begins. `openings` are those of the instance, in order.
 #[must_use]
-pub fn outlives_end<P: PartialOrd>(openings: &[Opening<P>], place: &P, message: &Message) -> bool {
+pub fn outlives_end<P: PartialOrd>(openings: &[OpenedRun<P>], place: &P, message: &Message) -> bool {
     let behind = || openings.first().is_some_and(|first| first.place < *place);
     opens(message).is_some() || behind() && is_for_next_run(openings, message.execution)
 }

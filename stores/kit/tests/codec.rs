@@ -11,8 +11,8 @@ use std::path::Path;
 use bytes::Bytes;
 use dauer_store::{
     Class, Control, DropReason, Encoded, EntityRecord, Epoch, ExecutionId, Fate, Fence, Hold, InstanceId,
-    Item, Kind, Lock, Message, MessageId, Origin, Over, Parent, Payload, QueueKey, Record, Refused, Revision,
-    Start, Status, Task, TaskFence, Times, Timestamp, Trouble, TroubleKind,
+    Item, Kind, Lock, Message, MessageId, Opening, Origin, Over, Parent, Payload, QueueKey, Record, Refused,
+    Revision, Status, Task, TaskFence, Times, Timestamp, Trouble, TroubleKind,
 };
 use dauer_store_kit::codec::{self, LastCommit, Read, Unreadable};
 
@@ -93,10 +93,13 @@ fn messages() -> [Message; 6] {
         revision: Revision(15),
         ordinal: Some(0),
     };
-    let start = |record, over| Box::new(Start { record, over });
+    let opening = |record: Record, over| {
+        let Record { queue, execution, parent, tags, times, .. } = record;
+        Box::new(Opening { queue, execution, parent, tags, scheduled: times.scheduled, over })
+    };
     [
-        message(Class::Start(start(bare(), Over::Refuse)), Origin::Client { request: None }),
-        message(Class::Rewind(start(full(), Over::Terminate)), client.clone()),
+        message(Class::Start(opening(bare(), Over::Refuse)), Origin::Client { request: None }),
+        message(Class::Rewind(opening(full(), Over::Terminate)), client.clone()),
         message(Class::Control(Control::Suspend), client.clone()),
         message(Class::Control(Control::Resume), client.clone()),
         message(Class::Control(Control::Terminate), client),
@@ -123,7 +126,7 @@ fn items() -> [Item; 2] {
     [Item::Turn(turn), Item::Task(TaskFence { task: MessageId([5; 16]), instance, epoch })]
 }
 
-fn last() -> LastCommit {
+fn last() -> LastCommit<i64> {
     LastCommit {
         execution: ExecutionId(20),
         revision: Revision(21),
@@ -221,7 +224,7 @@ fn bytes_equal_the_golden_file() {
         [("same", last(), 20), ("next", last(), 24), ("same, bare", bare, 20), ("same, zero", zero, 20)]
     {
         let current = ExecutionId(current);
-        golden.add(&format!("last commit of the {name} run"), &last.write(current), last, |bytes| {
+        golden.add(&format!("last commit of the {name} run"), &last.write(last.by, current), last, |bytes| {
             LastCommit::read(bytes, current, Revision(22))
         });
     }
@@ -230,6 +233,21 @@ fn bytes_equal_the_golden_file() {
         std::fs::write(&path, &golden.0).unwrap();
     }
     assert_eq!(golden.0, std::fs::read_to_string(&path).expect("the golden file"));
+}
+
+/// A start had a whole record before format 8 of SQLite. The opening in it is read.
+#[test]
+fn start_with_a_record_is_read() {
+    let lines = include_str!("golden/starts_with_records.txt").lines();
+    let mut count = 0;
+    for (line, message) in lines.zip(messages()) {
+        let hex = line.rsplit(' ').next().unwrap();
+        let bytes: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+        assert_eq!(codec::read_message(&bytes).unwrap(), message);
+        count += 1;
+    }
+    assert_eq!(count, 2, "a start and a rewind");
 }
 
 /// Format 1 of the trail: one message with an event, one dropped as ended, one produced.

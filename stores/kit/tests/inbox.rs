@@ -6,11 +6,10 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use dauer_store::{
-    Class, Control, Encoded, ExecutionId, Hold, InstanceId, Kind, Message, MessageId, Origin, Over, QueueKey,
-    Record, Revision, Start, Status, Timestamp,
+    Class, Control, Encoded, ExecutionId, Hold, InstanceId, Kind, Message, MessageId, Opening, Origin,
+    QueueKey, Record, Revision, Status, Timestamp,
 };
-use dauer_store_kit::codec::class_code;
-use dauer_store_kit::inbox::{self, Admission, Candidate, Opening, Room, TurnBatch};
+use dauer_store_kit::inbox::{self, Admission, Candidate, OpenedRun, Ordinary, Room, TurnBatch};
 
 const RUN: ExecutionId = ExecutionId(1);
 const OTHER: ExecutionId = ExecutionId(2);
@@ -39,9 +38,8 @@ fn message(number: u8, class: Class) -> Message {
     }
 }
 
-fn start(run: ExecutionId) -> Box<Start> {
-    let record = Record { execution: run, ..record(Status::Pending, Hold::Control) };
-    Box::new(Start { record, over: Over::Refuse })
+fn start(run: ExecutionId) -> Box<Opening> {
+    Box::new(Opening::new(record(Status::Pending, Hold::Control).queue, run))
 }
 
 fn classes() -> [Class; 6] {
@@ -59,9 +57,9 @@ fn of_turn(sender: &str) -> Origin {
     Origin::Turn { instance: id(sender), execution: RUN, revision: Revision(1), ordinal: Some(0) }
 }
 
-/// The bits and the sender, with which an index selects, admit the same messages as the hold does.
+/// An index of ordinary messages selects what the hold admits.
 #[test]
-fn admission_bits_agree_with_the_hold() {
+fn admission_of_ordinary_messages_agrees_with_the_hold() {
     let holds = [Hold::Open, Hold::Control, Hold::Unborn, Hold::From(id("owner")), Hold::Ended];
     let statuses = [Status::Pending, Status::Running, Status::Suspended, Status::Failed];
     for hold in holds {
@@ -74,13 +72,21 @@ fn admission_bits_agree_with_the_hold() {
             for (class, sender) in
                 classes().into_iter().flat_map(|class| [(class.clone(), "owner"), (class, "x")])
             {
-                let rewind = matches!(class, Class::Rewind(_));
+                let (rewind, ordinary) =
+                    (matches!(class, Class::Rewind(_)), matches!(class, Class::Ordinary));
                 let message = Message { origin: of_turn(sender), ..message(2, class) };
-                let by_index = admission.classes() >> class_code(&message.class) & 1 == 1
-                    || admission.sender().is_some() && admission.sender() == message.origin.sender();
                 let expected = hold.admits(&message) || rewind && rewinds;
-                let found = [admission.admits(&message), by_index];
-                assert_eq!(found, [expected; 2], "{hold:?} {status:?} {own_start_waits} {message:?}");
+                assert_eq!(
+                    admission.admits(&message),
+                    expected,
+                    "{hold:?} {status:?} {own_start_waits} {message:?}"
+                );
+                let by_index = match admission.ordinary() {
+                    Ordinary::All => true,
+                    Ordinary::Of(owner) => message.origin.sender() == Some(owner),
+                    Ordinary::None => false,
+                };
+                assert!(!ordinary || by_index == expected, "{hold:?} {status:?} {message:?}");
             }
         }
     }
@@ -177,8 +183,8 @@ fn end_of_a_run_keeps_openings_and_what_follows_the_first() {
         message(17, Class::Rewind(start(ExecutionId(3)))),
         message(18, Class::Control(Control::Resume)),
     ];
-    let openings = |inbox: &[Message]| -> Vec<Opening<usize>> {
-        inbox.iter().enumerate().filter_map(|(at, message)| Opening::of(at, message)).collect()
+    let openings = |inbox: &[Message]| -> Vec<OpenedRun<usize>> {
+        inbox.iter().enumerate().filter_map(|(at, message)| OpenedRun::of(at, message)).collect()
     };
     let stay = |inbox: &[Message]| -> Vec<u8> {
         let openings = openings(inbox);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use dauer_core::limits::{MEMORY_AGE_MAX, START_RETRY_MAX};
 use dauer_store::{
     Batch, Class, Control, Create, DropReason, Encoded, Epoch, ExecutionId, Hold, InstanceId, Kind, Message,
-    MessageId, Origin, Over, Payload, Query, QueueKey, Record, Refused, Reuse, Revision, Slice, Start,
+    MessageId, Opening, Origin, Over, Payload, Query, QueueKey, Record, Refused, Reuse, Revision, Slice,
     Status, StoredBatch, Times, Timestamp, Trouble, TroubleKind,
 };
 use dauer_store_kit::judge::{self, Creation, Facts, Recall};
@@ -37,9 +37,8 @@ fn message(class: Class, execution: Option<ExecutionId>) -> Message {
     }
 }
 
-fn start(run: ExecutionId) -> Box<Start> {
-    let record = Record { execution: run, ..record(Status::Pending, Hold::Control) };
-    Box::new(Start { record, over: Over::Refuse })
+fn start(run: ExecutionId) -> Box<Opening> {
+    Box::new(Opening::new(record(Status::Pending, Hold::Control).queue, run))
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn only_a_start_creates_and_terminating_keeps_all_but_its_wish() {
         assert!(matches!(judge::start_of(&create(class)), Err(Refused::NotExecuted(_))));
     }
     let sent = judge::terminating(message(Class::Start(start(RUN)), None));
-    let wished = Box::new(Start { over: Over::Terminate, ..*start(RUN) });
+    let wished = Box::new(Opening { over: Over::Terminate, ..*start(RUN) });
     assert_eq!(sent, message(Class::Start(wished), None));
 }
 
@@ -183,12 +182,12 @@ fn commit_is_stamped_by_the_store() {
 }
 
 #[test]
-fn newborn_keeps_nothing_that_has_not_happened() {
-    let times = Times { scheduled: Some(Timestamp(9)), completed: Some(NOW), ..Times::default() };
-    let claimed = Record { times, history_len: 1, attempts: 2, ..record(Status::Pending, Hold::Control) };
-    let born = judge::newborn(claimed, Revision(3), NOW);
-    let times =
-        Times { created: NOW, accepted: NOW, updated: NOW, scheduled: Some(Timestamp(9)), completed: None };
+fn newborn_has_the_times_and_revision_of_its_creation() {
+    let times = Times { scheduled: Some(Timestamp(9)), ..Times::default() };
+    let sent = Record { times, ..record(Status::Pending, Hold::Control) };
+    let born = judge::newborn(sent, Revision(3), NOW);
+    let scheduled = Some(Timestamp(9));
+    let times = Times { created: NOW, accepted: NOW, updated: NOW, scheduled, completed: None };
     assert_eq!(born, Record { times, revision: Revision(3), ..record(Status::Pending, Hold::Control) });
 }
 

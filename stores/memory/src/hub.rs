@@ -6,70 +6,83 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Host,
-    HubName, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record,
-    Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
+    IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
+    Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
+use dauer_store_kit::hints::Listener;
+use dauer_store_kit::partition::Partition;
 
-use crate::defect::Defect;
-use crate::fault::Call;
 use crate::session::MemorySession;
-use crate::shell::Shell;
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Room};
 
 /// One hub of a [`MemoryStore`].
 #[derive(Clone)]
 pub struct MemoryHub {
-    shell: Shell,
+    store: MemoryStore,
+    room: Arc<Room>,
 }
 
 impl MemoryHub {
-    pub(crate) fn new(store: MemoryStore, hub: HubName) -> Self {
-        Self { shell: Shell { store, hub } }
+    pub(crate) fn new(store: MemoryStore, room: Arc<Room>) -> Self {
+        Self { store, room }
     }
 
     /// The store it belongs to.
     #[must_use]
     pub fn store(&self) -> &MemoryStore {
-        &self.shell.store
+        &self.store
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
+    }
+
+    pub(crate) fn with<T>(&self, operation: impl FnOnce(&mut Partition) -> T) -> T {
+        self.store.with(&self.room, operation)
+    }
+
+    /// A batch is one operation: its items are judged one after the other.
+    pub(crate) fn batch<A, T>(
+        &self,
+        batch: impl IntoIterator<Item = A>,
+        mut each: impl FnMut(&mut Partition, A) -> T,
+    ) -> Vec<T> {
+        self.with(|partition| batch.into_iter().map(|item| each(partition, item)).collect())
     }
 }
 
 #[async_trait]
 impl Manage for MemoryHub {
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
-        self.shell.batch(Call::Create, batch, |state, create| state.create(create)).await
+        self.batch(batch, Partition::create)
     }
 
     async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>> {
-        self.shell.batch(Call::Send, batch, |state, message| state.send(message)).await
+        self.batch(batch, Partition::send)
     }
 
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
-        self.shell.call(Call::Amend, |state| state.amend(checkpoint.clone())).await?
+        self.with(|partition| partition.amend(&checkpoint))
     }
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
-        let found = self.shell.call(Call::Get, |state| ids.iter().map(|id| state.get(id)).collect()).await;
-        if self.shell.store.defects().broken(Defect::HubsShareInstances) {
-            return found.map(|_| ids.iter().map(|id| self.shell.store.get_anywhere(id)).collect());
-        }
-        found
+        Ok(self.batch(&ids, |partition, id| partition.get(id)))
     }
 
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused> {
-        self.shell.call(Call::Get, |state| ids.iter().map(|id| state.inspect(id)).collect()).await
+        Ok(self.batch(&ids, |partition, id| partition.inspect(id)))
     }
 
     async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused> {
-        self.shell.call(Call::Get, |state| state.sessions()).await
+        Ok(self.with(|partition| partition.sessions()))
     }
 
     async fn query(&self, query: Query) -> Result<Page, Refused> {
-        self.shell.call(Call::Query, |state| state.query(&query)).await?
+        self.with(|partition| partition.query(&query))
     }
 
     async fn list(&self, list: List) -> Result<IdPage, Refused> {
-        self.shell.call(Call::List, |state| state.list(&list)).await?
+        self.with(|partition| partition.list(&list))
     }
 
     async fn read_history(
@@ -79,46 +92,44 @@ impl Manage for MemoryHub {
         from: u32,
         max_bytes: usize,
     ) -> Result<Slice, Refused> {
-        let read = self
-            .shell
-            .call(Call::ReadHistory, |state| state.read_history(instance, execution, from, max_bytes));
-        read.await
+        Ok(self.with(|partition| partition.read_history(instance, execution, from, max_bytes)))
     }
 
     async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused> {
-        self.shell.call(Call::Get, |state| state.read_start(instance)).await
+        Ok(self.with(|partition| partition.read_start(instance)))
     }
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
-        self.shell.call(Call::Purge, |state| state.purge(&purge)).await?
+        Ok(self.with(|partition| partition.purge(&purge)))
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
-        self.shell.call(Call::Attach, |state| state.attach(&host)).await??;
-        Ok(Arc::new(MemorySession::new(self.shell.clone(), host.session)))
+        self.with(|partition| partition.attach(&host))?;
+        Ok(Arc::new(MemorySession::new(self.clone(), host.session)))
     }
 
     async fn end_session(&self, session: SessionId) -> Result<(), Refused> {
-        self.shell.call(Call::EndSession, |state| state.end_session(session)).await
+        self.with(|partition| partition.end_session(session));
+        Ok(())
     }
 
     async fn scale(&self) -> Result<Scale, Refused> {
-        self.shell.call(Call::Scale, |state| state.scale()).await
+        Ok(self.with(|partition| partition.scale()))
     }
 
     fn limits(&self) -> StoreLimits {
-        self.shell.store.limits()
+        self.store.limits()
     }
 
     async fn dump(&self, after: Option<String>) -> Result<Dump, Refused> {
-        self.shell.call(Call::Dump, |state| state.dump(after.as_deref())).await?
+        self.with(|partition| partition.dump(after.as_deref()))
     }
 
     async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused> {
-        self.shell.call(Call::Load, |state| state.load(items.clone())).await?
+        self.with(|partition| partition.load(items))
     }
 
     fn changes(&self) -> Changes {
-        self.shell.store.subscribe(&self.shell.hub)
+        self.room.listeners.listen(Listener::Client)
     }
 }

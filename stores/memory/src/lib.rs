@@ -1,27 +1,22 @@
-//! The memory store: the reference for the store contract, and the store of the simulator.
+//! The memory store: one partition of the store kit for each hub, each behind a lock.
 //!
-//! A pure state machine (one `state::State` per hub, one file per operation) beneath a thin asynchronous shell that
-//! applies faults. Everything is deterministic: the same calls at the same times leave the same dump.
+//! The rules are in `dauer_store_kit::partition`. Here is what is around them: hubs by name, the clock, the sessions of a
+//! handle, and the waking of those who wait. Everything is deterministic: the same calls at the same times leave the same dump.
 //!
-//! - [`MemoryStore`] holds any number of hubs; [`MemoryStore::hub`] opens one.
+//! - [`MemoryStore`] contains any number of hubs; [`MemoryStore::hub`] opens one.
+//! - [`MemoryStore::handle`] is another handle on the same store, as another process would have one.
 //! - [`Clock`] is the store's time: [`ManualClock`] for tests and simulation, [`SystemClock`] for real hosts.
-//! - [`FaultPlan`] decides for every call whether it fails, is slow or is executed twice.
-//! - `Defect` (feature `defects`) breaks one rule of the contract at a time, to test the conformance suite itself.
+//! - `Defect` (feature `planted`) is a mistake of the kit that a store may be told to make.
 //!
-//! Nothing survives the process: durability is what this store deliberately does not have.
+//! Nothing survives the process.
 
-mod defect;
-mod fault;
 mod hub;
 mod session;
-mod shell;
-mod state;
 mod store;
 
 pub use dauer_store::{Clock, ManualClock, SystemClock};
-#[cfg(feature = "defects")]
-pub use defect::Defect;
-pub use fault::{Call, Fault, FaultPlan, HintFault};
+#[cfg(feature = "planted")]
+pub use dauer_store_kit::planted::Defect;
 pub use hub::MemoryHub;
 pub use session::MemorySession;
 pub use store::MemoryStore;

@@ -23,7 +23,7 @@ struct InInstance {
 }
 
 impl Fail {
-    /// The same, with the instance it is about: whoever is told that something is damaged must know what.
+    /// The same with the id of the damaged instance.
     pub(crate) fn in_instance(self, id: &str) -> Self {
         match self {
             Self::Broken(Refused::Corrupt(source)) => {
@@ -33,7 +33,7 @@ impl Fail {
         }
     }
 
-    /// What is damaged, at the bottom of it; whatever else it is stays as it is.
+    /// The innermost cause of damage. Every other failure is returned as the error.
     pub(crate) fn damage(self) -> Outcome<String> {
         let Self::Broken(Refused::Corrupt(cause)) = &self else { return Err(self) };
         let mut bottom: &dyn std::error::Error = cause;

@@ -1,4 +1,4 @@
-//! The gate between the processes on one file: whoever writes has it.
+//! The gate between the processes on one file: the writer has it.
 //!
 //! SQLite's own lock is not fair: a process that writes again at once starves the others. Two file locks make it fair.
 //! A writer first takes the turnstile, then the gate, and leaves the turnstile as soon as it has the gate; to write

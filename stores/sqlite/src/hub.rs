@@ -9,9 +9,8 @@ use dauer_store::{
     Fence, Holder, Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query,
     Record, Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
+use dauer_store_kit::hints::Listener;
 
-use crate::engine::Ear;
-use crate::fault::Call;
 use crate::session::SqliteSession;
 use crate::shell::Shell;
 
@@ -29,15 +28,15 @@ impl SqliteHub {
 #[async_trait]
 impl Manage for SqliteHub {
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>> {
-        self.shell.batch(Some(Call::Create), batch, |scope, create| scope.create(create)).await
+        self.shell.batch(batch, |scope, create| scope.create(create)).await
     }
 
     async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>> {
-        self.shell.batch(Some(Call::Send), batch, |scope, message| scope.send(message)).await
+        self.shell.batch(batch, |scope, message| scope.send(message)).await
     }
 
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused> {
-        self.shell.write(Some(Call::Amend), move |scope| scope.amend(&checkpoint)).await
+        self.shell.write(move |scope| scope.amend(&checkpoint)).await
     }
 
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused> {
@@ -92,24 +91,24 @@ impl Manage for SqliteHub {
     }
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
-        self.shell.write(None, move |scope| scope.purge(&purge)).await
+        self.shell.write(move |scope| scope.purge(&purge)).await
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         let session = host.session;
-        // Locked before anyone can read of the session, so that nobody takes it for dead.
+        // Locked before the session can be read, so that no process takes it for dead.
         let lives = &self.shell.shared.lives;
         lives.begin(session).map_err(|error| Refused::NotExecuted(Cause::new(error)))?;
-        self.shell.write(None, move |scope| scope.attach(&host)).await?;
+        self.shell.write(move |scope| scope.attach(&host)).await?;
         Ok(Arc::new(SqliteSession::new(self.shell.clone(), session)))
     }
 
     async fn end_session(&self, session: SessionId) -> Result<(), Refused> {
-        self.shell.write(None, move |scope| scope.end_session(session)).await
+        self.shell.write(move |scope| scope.end_session(session)).await
     }
 
     async fn scale(&self) -> Result<Scale, Refused> {
-        self.shell.write(None, |scope| scope.scale()).await
+        self.shell.write(|scope| scope.scale()).await
     }
 
     fn limits(&self) -> StoreLimits {
@@ -125,10 +124,10 @@ impl Manage for SqliteHub {
     }
 
     async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused> {
-        self.shell.write(None, move |scope| scope.load(&items)).await
+        self.shell.write(move |scope| scope.load(&items)).await
     }
 
     fn changes(&self) -> Changes {
-        self.shell.changes(Ear::Client)
+        self.shell.changes(Listener::Client)
     }
 }

@@ -4,7 +4,7 @@
 //! - All writes of a handle go through one thread, which joins what waits into one transaction (group commit) and
 //!   answers after it is durable. Between processes a fair gate decides who writes next.
 //! - Reads go through a second thread with its own connection and see every acknowledged write.
-//! - [`Clock`] is the file's time. It never goes backwards, whoever writes.
+//! - [`Clock`] is the file's time. It never goes backwards, in any process.
 //!
 //! The map: `engine` is threads, groups and hints; `state` is the contract in SQL, one file per operation; `wire` has
 //! the row formats; `open`, `schema` and `migrate` make and check the file; `gate` stands between processes; `life` tells
@@ -14,8 +14,6 @@
 pub mod bare;
 mod engine;
 mod fail;
-#[cfg_attr(not(feature = "faults"), path = "no_fault.rs")]
-mod fault;
 mod gate;
 mod hub;
 mod life;
@@ -31,7 +29,5 @@ mod touched;
 mod wire;
 
 pub use dauer_store::{Clock, ManualClock, SystemClock};
-#[cfg(feature = "faults")]
-pub use fault::{Call, Fault, Faults};
 pub use options::{Durability, Memory, OpenError, Options};
 pub use store::SqliteStore;

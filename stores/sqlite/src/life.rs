@@ -1,7 +1,7 @@
 //! Which sessions live: each has a file beside the database that is locked for as long as its process lives.
 //!
-//! The system releases the lock when the process dies, however it dies. Whoever gets the lock of another's session
-//! therefore has the proof that its host is dead, and need not wait until the lease has run out. A file that is missing
+//! The system releases the lock when the process dies, however it dies. A process that gets the lock of another's
+//! session therefore has the proof that its host is dead, and need not wait until the lease has run out. A file that is missing
 //! proves nothing: then the lease decides, as it would between machines.
 
 use std::collections::BTreeMap;
@@ -86,12 +86,12 @@ impl Lives {
         is_time(&self.looked_by_claim, now)
     }
 
-    /// Whether it is time for the writer to look at the others: only where somebody here could take over.
+    /// Whether it is time for the writer to look at the others: only if a session of this handle could take over.
     pub(crate) fn is_time_for_writer(&self, now: Timestamp) -> bool {
         !lock(&self.own).is_empty() && is_time(&self.looked_by_writer, now)
     }
 
-    /// Somebody has been found dead: the next claim shall look, whenever it comes.
+    /// A host was found dead: the next claim looks at once.
     pub(crate) fn look_at_claim(&self) {
         *lock(&self.looked_by_claim) = None;
     }
@@ -117,7 +117,7 @@ impl Lives {
         let Some(prefix) = prefix.file_name().map(|name| name.to_string_lossy().into_owned()) else {
             return Vec::new();
         };
-        // A folder that cannot be listed keeps what is left in it: that costs space, nothing else.
+        // A folder that cannot be listed keeps its files. That costs space, nothing else.
         let Ok(files) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else { return Vec::new() };
         let names = files.flatten().map(|file| file.file_name().to_string_lossy().into_owned());
         let ids = names.filter_map(|name| u128::from_str_radix(name.strip_prefix(&prefix)?, 16).ok());

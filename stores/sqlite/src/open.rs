@@ -116,7 +116,7 @@ fn plain(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    // Otherwise every statement whose plan a value could influence is compiled anew for each value.
+    // Otherwise every statement whose plan a value could influence is compiled again for each value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
@@ -142,7 +142,7 @@ fn sqlite_failure(path: &Path, error: rusqlite::Error) -> OpenError {
     }
 }
 
-/// What is in a file.
+/// The content of a file.
 enum Content {
     Nothing,
     /// Tables of the one format that can be migrated.
@@ -169,8 +169,8 @@ fn make_log_durable(path: &Path, connection: &Connection) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         log => log?,
     };
-    // So that nobody writes to the log meanwhile. Somebody who does is alive, and with them what the log's end is; SQLite
-    // has no locks on the log itself that closing it could release.
+    // So that no process writes to the log meanwhile. A process that does is alive, and knows where the log ends. SQLite has no
+    // locks on the log itself that closing it could release.
     if connection.execute_batch("BEGIN IMMEDIATE").is_err() {
         return Ok(());
     }
@@ -180,7 +180,7 @@ fn make_log_durable(path: &Path, connection: &Connection) -> io::Result<()> {
     written
 }
 
-/// Bytes of the log that are held at a time: it may be large when somebody reads for long.
+/// Bytes of the log that are held at a time: a long read makes it large.
 const LOG_PART_BYTES: usize = 1 << 20;
 
 /// Writes the content of a file over itself, and makes it durable.
@@ -231,7 +231,7 @@ fn content(path: &Path, connection: &Connection) -> Result<Content, OpenError> {
 fn create(path: &Path, mut connection: Connection) -> Result<(), OpenError> {
     let failed = |error: rusqlite::Error| sqlite_failure(path, error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    // Somebody else may have been quicker.
+    // Another process may have been quicker.
     match content(path, &transaction)? {
         Content::OurTables => return Ok(()),
         Content::Migrated => migrate(&transaction).map_err(failed)?,

@@ -27,10 +27,10 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The largest things it takes.
     pub limits: StoreLimits,
-    /// What is held in memory of what the file has.
+    /// How much of the file is held in memory.
     pub memory: Memory,
-    /// How many instances the index of tags may be behind. A query by tag reads so many rows beyond those it finds, which
-    /// takes a millisecond or two with the default; a start writes so much less.
+    /// How many instances the index of tags may be behind. A query by tag reads that many rows beyond those it finds, which
+    /// takes a millisecond or two with the default. In return a start writes fewer pages.
     pub tags_behind: usize,
 }
 

@@ -2,17 +2,17 @@
 //!
 //! Integer keys stand for hubs, queues, hosts, instances and sessions. Indexes are few and partial: each costs a tenth of
 //! the writes. What a claim looks for is in `place`: the time from which an item that anyone may take is ready, else
-//! NULL. The row of an instance is small, because every turn writes it anew: what people see of it, and may be large, is
+//! NULL. The row of an instance is small, because every turn writes it again: what people see of it, and may be large, is
 //! in `details`, and the history is only ever appended to. A turn that changes nothing of its instance but how far the
 //! history goes and which tasks are taken does not write that row either: what it would say is in the `tail` of the last
 //! row of the history. And the message that an instance is made by lies in its row until its first turn, which writes that
 //! row anyway: most instances never have a row in `inbox`.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 7;
+pub(crate) const FORMAT: u32 = 8;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 7;
+pub(crate) const GENERATION: i64 = 8;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -126,13 +126,14 @@ CREATE TABLE inbox (
     position INTEGER NOT NULL,
     visible INTEGER NOT NULL,
     class INTEGER NOT NULL,
-    sender TEXT,
+    sender TEXT, -- only for an entity, which may be locked by one
     execution BLOB,
     bytes INTEGER NOT NULL,
     body BLOB NOT NULL
 );
 CREATE UNIQUE INDEX inbox_of_instance ON inbox (instance, kind, message);
-CREATE INDEX inbox_delayed ON inbox (instance, position) WHERE kind = 2;
+CREATE INDEX inbox_in_order ON inbox (instance, (class = 6 AND kind <> 0), (kind <> 0), position); -- 6: ordinary messages
+CREATE INDEX inbox_of_sender ON inbox (instance, sender, position) WHERE sender IS NOT NULL;
 CREATE TABLE outbox (key INTEGER PRIMARY KEY, hub INTEGER NOT NULL, instance INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE INDEX outbox_of_hub ON outbox (hub, instance);
 CREATE TABLE applied (

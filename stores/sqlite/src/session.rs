@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Lost, Mail, Queues, Refused,
-    Release, SessionId, Slice, TaskLease, WaitingMail, Want, Work,
+    Changes, Checkpoint, Committed, Completion, Credit, Delivered, Fence, Lost, Mail, Next, Recalled,
+    Refused, Release, SessionId, Slice, Until, Work,
 };
+use dauer_store_kit::calls::{Desk, Look, next};
+use dauer_store_kit::hints::Listener;
 
-use crate::engine::Ear;
 use crate::fail::Fail;
-use crate::fault::Call;
 use crate::shell::Shell;
 use crate::state::View;
 
@@ -21,6 +20,7 @@ use crate::state::View;
 pub(crate) struct SqliteSession {
     shell: Shell,
     id: SessionId,
+    desk: Arc<Desk>,
     /// Up to where the caller has heard of what the session lost: the next renewal forgets that and tells the rest, so
     /// that a lost answer loses no report.
     heard: AtomicI64,
@@ -28,7 +28,8 @@ pub(crate) struct SqliteSession {
 
 impl SqliteSession {
     pub(crate) fn new(shell: Shell, id: SessionId) -> Self {
-        Self { shell, id, heard: AtomicI64::new(0) }
+        let desk = shell.open_desk(id);
+        Self { shell, id, desk, heard: AtomicI64::new(0) }
     }
 }
 
@@ -38,18 +39,16 @@ impl Work for SqliteSession {
         self.id
     }
 
-    async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        let id = self.id;
-        self.shell.claim(Call::ClaimTurns, move |scope| scope.claim_turns(id, &want)).await
+    fn credit(&self, credit: Credit) {
+        self.desk.credit(credit);
     }
 
-    async fn await_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        self.shell.wait(self.id, want).await
+    async fn next(&self, until: Until<'_>) -> Result<Next, Refused> {
+        next(&self.desk, until, |look: Look| self.shell.look(self.id, &self.desk, look)).await
     }
 
-    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
-        let id = self.id;
-        self.shell.read(move |view| view.waiting_mail(id)).await
+    async fn recall(&self, first: u64, last: u64) -> Result<Recalled, Refused> {
+        self.shell.recall(self.id, &self.desk, (first, last)).await
     }
 
     async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
@@ -69,48 +68,36 @@ impl Work for SqliteSession {
 
     async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
         let id = self.id;
-        self.shell
-            .batch(Some(Call::CommitTurns), batch, move |scope, checkpoint| scope.commit(id, checkpoint))
-            .await
-    }
-
-    async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused> {
-        let id = self.id;
-        self.shell.claim(Call::ClaimActivities, move |scope| scope.claim_tasks(id, &want)).await
+        self.shell.batch(batch, move |scope, checkpoint| scope.commit(id, checkpoint)).await
     }
 
     async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>> {
         let id = self.id;
-        self.shell
-            .batch(Some(Call::CompleteActivities), batch, move |scope, done| scope.complete(id, done))
-            .await
+        self.shell.batch(batch, move |scope, done| scope.complete(id, done)).await
     }
 
     async fn renew(&self) -> Result<Vec<Lost>, Refused> {
         let (id, heard) = (self.id, self.heard.load(Ordering::Acquire));
-        let (lost, until) = self.shell.write(None, move |scope| scope.renew(id, heard)).await?;
+        let (lost, until) = self.shell.write(move |scope| scope.renew(id, heard)).await?;
         self.heard.fetch_max(until, Ordering::AcqRel);
         Ok(lost)
     }
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
         let id = self.id;
-        self.shell.batch(None, items, move |scope, item| scope.release(id, item)).await
-    }
-
-    async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused> {
-        let (id, queues) = (self.id, queues.clone());
-        self.shell.read(move |view| view.next_due(id, &queues)).await
+        self.shell.batch(items, move |scope, item| scope.release(id, item)).await
     }
 
     async fn detach(&self) -> Result<(), Refused> {
         let id = self.id;
-        self.shell.write(None, move |scope| scope.detach(id)).await?;
+        self.shell.write(move |scope| scope.detach(id)).await?;
+        // The session wins nothing from now on.
+        let _ = self.desk.recall(0, u64::MAX);
         self.shell.shared.lives.end(id);
         Ok(())
     }
 
     fn changes(&self) -> Changes {
-        self.shell.changes(Ear::Host)
+        self.shell.changes(Listener::Host)
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use dauer_store::{Cause, ClaimedTurn, Effort, HubName, Refused, SessionId, StoreLimits, Want};
+use dauer_store::{Cause, Effort, HubName, Recalled, Refused, SessionId, StoreLimits};
+use dauer_store_kit::calls::{Desk, Look, Looked};
+use dauer_store_kit::hints::Listener;
 
-use crate::engine::{Delivery, Ear, Order, Waiting, answer_of, answers_of, batch_job};
+use crate::engine::{Answers, Job, Order, Read, answers_of, batch_job, look_job};
 use crate::fail::Outcome;
-use crate::fault::{Call, Strike};
-use crate::state::{Scope, View, Won};
+use crate::state::{Scope, View};
 use crate::store::Shared;
 
 /// One hub of a store.
@@ -28,47 +29,62 @@ impl Shell {
         self.shared.tally.read()
     }
 
-    pub(crate) fn changes(&self, ear: Ear) -> dauer_store::Changes {
-        let changes = self.shared.listeners.subscribe(&self.hub, ear);
-        // A writer that is gone has nothing to tell either.
-        let _ = self.shared.writer.send(Order::Wake);
+    pub(crate) fn changes(&self, listener: Listener) -> dauer_store::Changes {
+        let changes = self.shared.listeners.subscribe(&self.hub, listener);
+        self.wake();
         changes
     }
 
-    /// A write. A call with a name may meet a planned fault.
+    /// The desk of a session.
+    pub(crate) fn open_desk(&self, session: SessionId) -> Arc<Desk> {
+        let desk = self.shared.desks.open(self.hub.clone(), session);
+        self.wake();
+        desk
+    }
+
+    /// The writer may wait for orders alone until it is told that others wait for what happens to the file.
+    fn wake(&self) {
+        // A writer that is gone has nothing to tell either.
+        let _ = self.shared.writer.send(Order::Wake);
+    }
+
+    /// A write.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        call: Option<Call>,
         mut operation: impl FnMut(&mut Scope<'_, '_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T, Refused> {
-        one(self.send_off(call, vec![()], move |scope, ()| operation(scope), |_| {}).await)
+        one(self.batch(vec![()], move |scope, ()| operation(scope)).await)
     }
 
-    /// A claim: what it wins finds its way back when the caller is gone.
-    pub(crate) async fn claim<T: Send + 'static>(
+    /// A look. What it wins goes to the desk.
+    pub(crate) async fn look(
         &self,
-        call: Call,
-        mut operation: impl FnMut(&mut Scope<'_, '_>) -> Outcome<Won<T>> + Send + 'static,
-    ) -> Result<Vec<T>, Refused> {
-        let undelivered = Arc::clone(&self.shared.undelivered);
-        let claim = move |scope: &mut Scope<'_, '_>, (): &()| {
-            operation(scope).map(|won| Delivery::new(won, Arc::clone(&undelivered)))
-        };
-        Ok(one(self.send_off(Some(call), vec![()], claim, Delivery::send_off).await)?.receive())
+        session: SessionId,
+        desk: &Arc<Desk>,
+        look: Look,
+    ) -> Result<Looked, Refused> {
+        let (job, answers) = look_job(self.hub.clone(), (session, Arc::clone(desk)), look);
+        let found = one(self.carry_out((job, answers), 1).await)?;
+        // By now some of that time has passed.
+        let due = found.due.map(|at| self.shared.time.until(at));
+        Ok(Looked { mail: found.mail, due })
     }
 
-    /// A claim that waits for what becomes ready.
-    pub(crate) async fn wait(&self, session: SessionId, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        let undelivered = Arc::clone(&self.shared.undelivered);
-        let (claim, answer) = Waiting::new(self.hub.clone(), session, want, undelivered);
-        self.shared.writer.send(Order::Await(claim)).map_err(|_| closed())?;
-        answer_of(answer).await
+    /// What a session has won and still holds. Behind all writes that were ordered before: what they win is among it.
+    pub(crate) async fn recall(
+        &self,
+        session: SessionId,
+        desk: &Arc<Desk>,
+        (first, last): (u64, u64),
+    ) -> Result<Recalled, Refused> {
+        let (desk, limits) = (Arc::clone(desk), self.limits());
+        let recall = move |view: &View<'_>| view.recalled(session, &desk.recall(first, last), &limits);
+        self.read_by(recall, |read| self.shared.writer.send(Order::Read(read)).is_ok()).await
     }
 
     /// A batch: every element is judged on its own, so that one that breaks does not take the others with it.
     pub(crate) async fn batch<A, T>(
         &self,
-        call: Option<Call>,
         batch: Vec<A>,
         each: impl FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send + 'static,
     ) -> Vec<Result<T, Refused>>
@@ -76,29 +92,20 @@ impl Shell {
         A: Send + 'static,
         T: Send + 'static,
     {
-        self.send_off(call, batch, each, |_| {}).await
+        let count = batch.len();
+        self.carry_out(batch_job(self.hub.clone(), batch, each), count).await
     }
 
-    async fn send_off<A: Send + 'static, T: Send + 'static>(
+    /// Orders a job of `count` parts and waits for its answers.
+    async fn carry_out<T>(
         &self,
-        call: Option<Call>,
-        batch: Vec<A>,
-        each: impl FnMut(&mut Scope<'_, '_>, &A) -> Outcome<T> + Send + 'static,
-        send_off: fn(&mut T),
+        (job, answers): (Box<dyn Job>, Answers<T>),
+        count: usize,
     ) -> Vec<Result<T, Refused>> {
-        let count = batch.len();
-        let all = |refused: &Refused| (0..count).map(|_| Err(refused.clone())).collect();
-        let strike = call.and_then(|call| self.shared.faults.next(call));
-        let (job, answers) = batch_job(self.hub.clone(), batch, each, send_off);
-        let order = Order::Job(job, strike.as_ref().and_then(Strike::instead));
-        if self.shared.writer.send(order).is_err() {
-            return all(&closed());
+        if self.shared.writer.send(Order::Job(job)).is_err() {
+            return (0..count).map(|_| Err(closed())).collect();
         }
-        let answers = answers_of(answers, count).await;
-        match after(strike).await {
-            Some(refused) => all(&refused),
-            None => answers,
-        }
+        answers_of(answers, count).await
     }
 
     /// A read.
@@ -106,9 +113,18 @@ impl Shell {
         &self,
         operation: impl FnOnce(&View<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T, Refused> {
+        self.read_by(operation, |read| self.shared.reader.send(Some(read)).is_ok()).await
+    }
+
+    /// A read by the thread that `order` sends it to.
+    async fn read_by<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&View<'_>) -> Outcome<T> + Send + 'static,
+        order: impl FnOnce(Read) -> bool + Send,
+    ) -> Result<T, Refused> {
         let (caller, answer) = oneshot::channel();
         let hub = self.hub.clone();
-        let read: crate::engine::Read = Box::new(move |file| {
+        let read: Read = Box::new(move |file| {
             let answer = file.and_then(|(db, now)| {
                 let view = View::of(db, &hub, now);
                 view.and_then(|view| operation(&view)).map_err(crate::fail::Fail::into_refused)
@@ -116,7 +132,9 @@ impl Shell {
             // A caller who is gone does not need it.
             let _ = caller.send(answer);
         });
-        self.shared.reader.send(Some(read)).map_err(|_| closed())?;
+        if !order(read) {
+            return Err(closed());
+        }
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 }
@@ -124,13 +142,6 @@ impl Shell {
 /// The answer to a batch of one.
 fn one<T>(answers: Vec<Result<T, Refused>>) -> Result<T, Refused> {
     answers.into_iter().next().unwrap_or_else(|| Err(closed()))
-}
-
-async fn after(strike: Option<Strike>) -> Option<Refused> {
-    match strike {
-        Some(strike) => strike.after().await,
-        None => None,
-    }
 }
 
 fn closed() -> Refused {

@@ -9,15 +9,15 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use dauer_store::{HubName, Manage, Refused, SessionId, Store, StoreLimits};
+use dauer_store_kit::calls::Desks;
 
-use crate::engine::{LOOK_WATCHED, Listeners, Order, Read, Reader, Tally, Watch, Writer};
-use crate::fault::Faults;
+use crate::engine::{FileTime, LOOK_WATCHED, Listeners, Order, Read, Reader, Tally, Watch, Writer};
 use crate::hub::SqliteHub;
 use crate::life::Lives;
 use crate::open::{connect, prepare};
 use crate::options::{OpenError, Options};
 use crate::shell::Shell;
-use crate::state::{ABSENT, Group, Undelivered};
+use crate::state::{ABSENT, Group};
 use crate::touched::Follower;
 
 /// A handle on a file that holds any number of hubs. Clones are the same handle; any number of handles, in any number
@@ -32,11 +32,11 @@ pub(crate) struct Shared {
     pub(crate) writer: Arc<mpsc::Sender<Order>>,
     pub(crate) reader: mpsc::Sender<Option<Read>>,
     pub(crate) listeners: Arc<Listeners>,
-    pub(crate) undelivered: Arc<Undelivered>,
+    pub(crate) desks: Arc<Desks>,
+    pub(crate) time: Arc<FileTime>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) lives: Arc<Lives>,
     pub(crate) limits: StoreLimits,
-    pub(crate) faults: Arc<Faults>,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -52,26 +52,15 @@ impl SqliteStore {
     /// # Errors
     /// [`OpenError`] says what is wrong with the path or the file, and what to do.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        Self::open_with(path.as_ref(), options, Arc::default())
+        Self::open_at(path.as_ref(), options)
     }
 
-    /// The same, with planned faults that several handles may share.
-    ///
-    /// # Errors
-    /// As [`SqliteStore::open`].
-    #[cfg(feature = "faults")]
-    pub fn open_faulty(
-        path: impl AsRef<Path>,
-        options: Options,
-        faults: Arc<Faults>,
-    ) -> Result<Self, OpenError> {
-        Self::open_with(path.as_ref(), options, faults)
-    }
-
-    fn open_with(path: &Path, options: Options, faults: Arc<Faults>) -> Result<Self, OpenError> {
+    fn open_at(path: &Path, options: Options) -> Result<Self, OpenError> {
         let Options { durability, clock, limits, memory, tags_behind } = options;
         let gate = prepare(path, durability)?;
-        let (listeners, undelivered) = (Arc::<Listeners>::default(), Arc::<Undelivered>::default());
+        let listeners = Arc::<Listeners>::default();
+        let desks = Arc::new(Desks::new(Arc::clone(&clock)));
+        let time = Arc::new(FileTime::new(clock));
         let lives = Arc::new(Lives::new(path));
         let tally = Arc::new(Tally::new(path, durability));
         let (writer, orders) = mpsc::channel();
@@ -85,13 +74,13 @@ impl SqliteStore {
             told: None,
             follower: Follower::default(),
             gate,
-            clock: Arc::clone(&clock),
+            time: Arc::clone(&time),
             limits: limits.clone(),
-            group: Group::new(Arc::clone(&undelivered), Arc::clone(&lives), (memory, tags_behind)),
+            group: Group::new(Arc::clone(&desks), Arc::clone(&lives), (memory, tags_behind)),
             tally: Arc::clone(&tally),
             listeners: Arc::clone(&listeners),
+            desks: Arc::clone(&desks),
             orders,
-            waiting: Vec::new(),
             watch: Watch::new(path, &writer),
             look_watched: LOOK_WATCHED,
             has_company: false,
@@ -103,7 +92,7 @@ impl SqliteStore {
             }
         }
         let db = Some(db);
-        let reading = Reader { path: path.into(), durability, db, clock, reads };
+        let reading = Reader { path: path.into(), durability, db, time: Arc::clone(&time), reads };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let named = std::thread::Builder::new().name(name.to_owned());
             named.spawn(work).map_err(|source| OpenError::Io { path: path.into(), source })
@@ -113,7 +102,7 @@ impl SqliteStore {
             reader: spawn("dauer-sqlite-r", Box::new(move || reading.run()))?,
         };
         let threads = Mutex::new(Some(threads));
-        let shared = Shared { writer, reader, listeners, undelivered, tally, lives, limits, faults, threads };
+        let shared = Shared { writer, reader, listeners, desks, time, tally, lives, limits, threads };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -160,7 +149,7 @@ impl Store for SqliteStore {
     /// Works in short transactions: a writer of another process waits for one of them at most.
     async fn delete_hub(&self, name: &HubName) -> Result<(), Refused> {
         let shell = self.shell(name.clone());
-        while shell.write(None, |scope| scope.delete()).await? {}
+        while shell.write(|scope| scope.delete()).await? {}
         Ok(())
     }
 

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use crate::support::build::{host, instance, message, start, step, want};
+use crate::support::build::{host, instance, message, start, step};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{Clock, SqliteStore};
-use dauer_store::{ClaimedTurn, DumpItem, HubName, InstanceDump, Kind, Manage, Query, Status, Then, Work};
+use dauer_store::{
+    Checkpoint, ClaimedTurn, DumpItem, ExecutionId, Hold, HubName, InstanceDump, Kind, Manage, Message,
+    MessageId, Origin, Query, Revision, Status, Then, Work,
+};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -124,7 +128,7 @@ async fn begun(file: &File) -> (std::sync::Arc<dyn Work>, ClaimedTurn) {
     file.hub().create(vec![start("order")]).await.remove(0).unwrap();
     let session = file.hub().attach(host(1, LEASE)).await.unwrap();
     let mut turn = claim(&*session).await;
-    let first = dauer_store::Checkpoint { then: Then::Keep, ..step(&turn) };
+    let first = Checkpoint { then: Then::Keep, ..step(&turn) };
     let committed = session.commit_turns(vec![first.into()]).await.remove(0).unwrap();
     let row = "SELECT count(*) FROM instances WHERE id = 'order' AND revision = 0 AND start IS NOT NULL";
     assert_eq!(file.count(row), 1, "the row is as the claim left it");
@@ -160,10 +164,7 @@ fn mail_of_an_instance_that_has_begun_is_read_by_its_holder() {
             let (session, turn) = begun(&file).await;
             let sender = if forgets { &file.other } else { &file.store };
             sender.hub(HubName::default()).send(vec![message("order", "event")]).await.remove(0).unwrap();
-            assert_eq!(
-                session.waiting_mail().await.unwrap().instances,
-                std::slice::from_ref(&turn.fence.instance)
-            );
+            assert_eq!(session.waiting_mail().await.unwrap(), std::slice::from_ref(&turn.fence.instance));
             let mail = session.mail(vec![turn.fence.clone()]).await.remove(0).unwrap();
             assert_eq!(mail.messages.len(), 1);
             let again = ClaimedTurn { messages: mail.messages, ..turn };
@@ -231,5 +232,46 @@ fn message_behind_a_spilled_start_lies_in_one_place() {
         session.commit_turns(vec![step(&again[0]).into()]).await.remove(0).unwrap();
         assert_eq!(file.read("order").await.inbox, [], "the message was consumed, and lies nowhere else");
         assert_eq!(session.claim_turns(want(10)).await.unwrap().len(), 0, "it is not delivered again");
+    });
+}
+
+/// Where a start is a row of the inbox, a look for mail would find the instance by when that row was ready.
+#[test]
+fn first_turn_from_an_inbox_row_leaves_no_mail() {
+    run(async {
+        let file = File::new(0);
+        file.hub().create(vec![start("order")]).await.remove(0).unwrap();
+        assert_eq!(file.waiting(), (0, 1));
+        let session = file.hub().attach(host(1, LEASE)).await.unwrap();
+        let first = Checkpoint { then: Then::Keep, ..step(&claim(&*session).await) };
+        session.commit_turns(vec![first.into()]).await.remove(0).unwrap();
+        assert_eq!(file.read("order").await.ready_at, None);
+        assert_eq!(session.waiting_mail().await.unwrap(), []);
+    });
+}
+
+/// Only entities have senders in their rows: only they are locked by one. The contract does not say so.
+#[test]
+fn orchestration_held_for_a_sender_gets_its_messages() {
+    run(async {
+        for messages in [0, 64] {
+            let file = File::new(messages);
+            file.hub().create(vec![start("order")]).await.remove(0).unwrap();
+            let session = file.hub().attach(host(1, LEASE)).await.unwrap();
+            let mut held = step(&claim(&*session).await);
+            held.record.hold = Hold::From(instance("owner"));
+            session.commit_turns(vec![held.into()]).await.remove(0).unwrap();
+            let origin = Origin::Turn {
+                instance: instance("owner"),
+                execution: ExecutionId(1),
+                revision: Revision(1),
+                ordinal: Some(0),
+            };
+            let of_owner = Message { origin, ..message("order", "of the owner") };
+            let sent = file.hub().send(vec![message("order", "of a client"), of_owner.clone()]).await;
+            assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+            let ids: Vec<MessageId> = claim(&*session).await.messages.iter().map(|m| m.id).collect();
+            assert_eq!(ids, [of_owner.id], "{messages} are held in memory");
+        }
     });
 }

@@ -6,7 +6,8 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crate::support::build::{host, instance, message, start, step, task, want};
+use crate::support::build::{host, instance, message, start, step, task};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
 use dauer_store::{

@@ -9,8 +9,9 @@ mod support;
 use std::time::Duration;
 
 use dauer_sqlite::{Durability, Options, SqliteStore};
-use dauer_store::{History, HubName, Queues};
-use support::build::{event, host, message, start, step, want};
+use dauer_store::{History, HubName};
+use support::build::{event, host, message, start, step};
+use support::claims::{Claims, want};
 use support::{Folder, clock, options, run};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -73,7 +74,7 @@ fn claim_and_load(turns: usize) -> (u64, u64) {
         let claim = bytes_read("dauer-sqlite-w") - before;
         assert_eq!(turn.record.history_len as usize, turns);
         // The reader's thread has its name once it has answered.
-        session.next_due(&Queues::default()).await.unwrap();
+        hub.get(vec![]).await.unwrap();
         let before = bytes_read("dauer-sqlite-r");
         session.load_history(&turn.fence, 0, usize::MAX).await.unwrap();
         (claim, bytes_read("dauer-sqlite-r") - before)

@@ -11,7 +11,8 @@ use futures::FutureExt;
 
 use dauer_sqlite::SqliteStore;
 use dauer_store::{Epoch, HubName, Item, Manage, Refused, Release, TaskFence, Then};
-use support::build::{host, start, step, task, want};
+use support::build::{host, start, step, task};
+use support::claims::{Claims, want};
 use support::{Folder, database, everything, open, run};
 
 const LEASE: Duration = Duration::from_secs(30);

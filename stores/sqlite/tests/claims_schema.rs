@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::build::{host, instance, message, start, step, want};
+use crate::support::build::{host, instance, message, start, step};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, everything, open, run};
 use dauer_store::{HubName, Query, Refused, Timestamp};
 
@@ -79,10 +80,10 @@ fn lease_a10_claims_and_takeovers_find_their_rows_by_index() {
 #[test]
 fn lease_a11_a_file_is_migrated_once_however_often_it_is_opened() {
     let folder = Folder::new();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format6.db");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format7.db");
     std::fs::copy(golden, folder.file()).unwrap();
     assert_eq!(
-        texts(&folder, "SELECT name FROM pragma_index_info('starts_by_time')"),
+        texts(&folder, "SELECT name FROM pragma_index_info('inbox_in_order')"),
         [""; 0],
         "an older file"
     );
@@ -94,7 +95,7 @@ fn lease_a11_a_file_is_migrated_once_however_often_it_is_opened() {
     };
     let first = open_again();
     assert!(first.1.len() > 3, "the file has something in it");
-    assert!(first.0.iter().any(|sql| sql.contains("starts_by_time")), "an index of the current format");
+    assert!(first.0.iter().any(|sql| sql.contains("inbox_in_order")), "an index of the current format");
     assert_eq!(open_again(), first);
     assert_eq!(open_again(), first);
 }

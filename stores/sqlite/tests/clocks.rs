@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use crate::support::build::{host, start, want};
+use crate::support::build::{host, start};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, options, run};
 use dauer_sqlite::{Options, SqliteStore};
 use dauer_store::{Clock, HubName, Timestamp};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use dauer_sqlite::{Options, SqliteStore};
 use dauer_store::{HubName, Manage};
-use support::build::{host, start, want};
+use support::build::{host, start};
+use support::claims::{Claims, want};
 use support::{Folder, run};
 
 /// Far longer than any test runs.

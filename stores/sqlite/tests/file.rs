@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use crate::support::build::{host, instance, message, start, step, task, want};
+use crate::support::build::{host, instance, message, start, step, task};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, everything, open, options, run};
 use dauer_sqlite::{OpenError, Options, SqliteStore};
-use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Kind, Refused, Store as _, Timestamp};
+use dauer_store::{Created, Delivered, DumpItem, Hint, HubName, Refused, Store as _, Timestamp};
 
 fn hub() -> HubName {
     HubName::new("orders").expect("a valid name")
@@ -41,7 +42,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(7)");
+    assert_eq!(pragma("user_version"), "Integer(8)");
 }
 
 #[test]
@@ -155,14 +156,14 @@ fn time_goes_on_when_a_clock_was_ahead_and_is_put_back() {
 }
 
 #[test]
-fn another_handle_is_told_that_there_is_work() {
+fn another_handle_is_told_that_something_has_changed() {
     let folder = Folder::new();
     let (one, two) = (open(&folder), open(&folder));
     let mut hints = two.hub(hub()).changes();
     run(one.hub(hub()).create(vec![start("order")]));
     run(async {
         while let Some(hint) = hints.next().await {
-            if hint == Hint::Ready(Kind::Orchestration) {
+            if hint == Hint::Elsewhere {
                 return;
             }
         }

@@ -10,20 +10,21 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::support::build::{event, host, instance, message, start, step, task, want};
+use crate::support::build::{event, host, instance, message, start, step, task};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{OpenError, SqliteStore};
 use dauer_store::{
     Batch, Checkpoint, ClaimedTurn, Class, Control, Created, DumpItem, EntityRecord, Epoch, History, Hold,
     HubName, Manage, Message, Parent, Payload, Purge, Query, Revision, SessionId, Status, StoredBatch, Then,
-    Work,
+    Timestamp, Work,
 };
 
 /// The format that is written now.
-const CURRENT: &str = "format7";
+const CURRENT: &str = "format8";
 
 /// The format before, which is migrated.
-const BEFORE: &str = "format6";
+const BEFORE: &str = "format7";
 
 fn golden(name: &str, extension: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.{extension}"))
@@ -61,10 +62,9 @@ async fn fill(store: &SqliteStore) {
     let manage = store.hub(hub());
     let mut child = start("child");
     if let Class::Start(start) = &mut child.start.class {
-        let execution = start.record.execution;
-        start.record.parent = Some(Box::new(Parent { instance: instance("parent"), execution, event_id: 5 }));
-        start.record.tags = [("zone".to_owned(), "north".to_owned())].into();
-        start.record.trace = Some(event("trace"));
+        let execution = start.execution;
+        start.parent = Some(Box::new(Parent { instance: instance("parent"), execution, event_id: 5 }));
+        start.tags = [("zone".to_owned(), "north".to_owned())].into();
     }
     let session = manage.attach(host(1, Duration::from_secs(600))).await.expect("a session");
     remove(&*manage, &*session).await;
@@ -103,6 +103,15 @@ async fn fill(store: &SqliteStore) {
     }
     let mut suspend = message("child", "suspend");
     suspend.class = Class::Control(Control::Suspend);
+    let mut later = start("later");
+    if let Class::Start(start) = &mut later.start.class {
+        let execution = start.execution;
+        start.parent = Some(Box::new(Parent { instance: instance("parent"), execution, event_id: 6 }));
+        start.tags = [("zone".to_owned(), "south".to_owned())].into();
+        start.scheduled = Some(Timestamp(1_700_003_600_000));
+    }
+    later.start.visible_at = Timestamp(1_700_003_600_000);
+    manage.create(vec![later]).await.remove(0).expect("a start");
     manage
         .send(vec![message("child", "first"), suspend, message("nobody", "x"), message("@bag@1", "add")])
         .await;
@@ -169,7 +178,7 @@ fn goes_on(name: &str, tasks: usize) -> Folder {
 }
 
 #[test]
-fn file_of_format_6_is_migrated_and_goes_on() {
+fn file_of_format_7_is_migrated_and_goes_on() {
     if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "describe") {
         let folder = Folder::new();
         std::fs::copy(golden(BEFORE, "db"), folder.file()).unwrap();
@@ -181,12 +190,12 @@ fn file_of_format_6_is_migrated_and_goes_on() {
         let file = rusqlite::Connection::open(folder.file()).unwrap();
         file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert_eq!((version("PRAGMA user_version"), version("SELECT format FROM meta")), (7, 7));
+    assert_eq!((version("PRAGMA user_version"), version("SELECT format FROM meta")), (8, 8));
 }
 
 #[test]
 fn file_of_an_older_format_is_refused_as_older() {
-    for older in [1, 5] {
+    for older in [1, 6] {
         let folder = Folder::new();
         std::fs::copy(golden(BEFORE, "db"), folder.file()).unwrap();
         let file = rusqlite::Connection::open(folder.file()).unwrap();
@@ -203,7 +212,7 @@ fn file_of_an_older_format_is_refused_as_older() {
 }
 
 #[test]
-fn file_of_format_7_is_read_and_goes_on() {
+fn file_of_format_8_is_read_and_goes_on() {
     if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "write") {
         let folder = Folder::new();
         let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();

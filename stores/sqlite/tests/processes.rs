@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use dauer_sqlite::{Options, SqliteStore};
 use dauer_store::{HubName, Revision, Work};
-use support::build::{host, instance, start, step, want};
+use support::build::{host, instance, start, step};
+use support::claims::{Claims, want};
 use support::{Folder, everything, run};
 
 /// How often a process is killed.

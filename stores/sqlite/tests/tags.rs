@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::support::build::{host, message_id, start, step, want};
+use crate::support::build::{host, message_id, start, step};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, options, run};
 use dauer_sqlite::{Options, SqliteStore};
 use dauer_store::{
@@ -21,7 +22,7 @@ fn zone(name: &str) -> Query {
 fn start_in(zone: &str, number: usize) -> Create {
     let mut create = start(&format!("order{number:05}"));
     if let Class::Start(start) = &mut create.start.class {
-        start.record.tags = [("zone".to_owned(), zone.to_owned()), ("all".to_owned(), "1".to_owned())].into();
+        start.tags = [("zone".to_owned(), zone.to_owned()), ("all".to_owned(), "1".to_owned())].into();
     }
     create
 }
@@ -135,8 +136,7 @@ fn a_run_that_replaces_another_has_its_own_tags_in_the_index_or_behind_it() {
             let mut again = start_in("south", number);
             again.start.id = message_id(&format!("again {number}"));
             if let Class::Start(start) = &mut again.start.class {
-                start.record.start = again.start.id;
-                start.record.execution = ExecutionId(number as u128);
+                start.execution = ExecutionId(number as u128);
             }
             again.reuse = Reuse { replaceable: vec![Status::Completed] };
             hub.create(vec![again]).await.remove(0).unwrap();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::build::{event, host, instance, message, start, step, task, want};
+use crate::support::build::{event, host, instance, message, start, step, task};
+use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
 use dauer_store::{

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use dauer_conformance::{Fixture, Hub};
 use dauer_store::HubName;
-use support::build::{host, start, step, want};
+use support::build::{host, start, step};
+use support::claims::{Claims, want};
 
 dauer_conformance::suite!(crate::remote::RemoteFixture::new(), crate::support::rule);
 

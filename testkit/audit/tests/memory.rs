@@ -13,7 +13,7 @@ use dauer_audit::{
 };
 use dauer_core::ledger::Ledger;
 use dauer_core::limits::TurnLimits;
-use dauer_core::model::{Message, Over, Queues, Tags};
+use dauer_core::model::{Message, Over};
 use dauer_core::send::{self, Caller, StartRequest};
 use dauer_core::turn::{self, Answer, Found, Input};
 use dauer_core::{ExecutionId, HostId, HubName, InstanceId, SessionId, Timestamp};
@@ -22,7 +22,7 @@ use dauer_proto::{
     CompleteOrchestrationAction, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction, action,
     time,
 };
-use dauer_store::{ClaimedTurn, Create, Host, Manage, Purge, Reuse, Want, Work};
+use dauer_store::{Amount, ClaimedTurn, Create, Credit, Host, Manage, Next, Purge, Reuse, Until, Work};
 use futures::executor::block_on;
 
 /// These need more than a dump and two journals.
@@ -123,11 +123,20 @@ impl Driver {
         audit(&snapshot, &evidence, &Settings::default())
     }
 
+    /// What the session wins with so much credit in one look. It has none before and after.
+    fn win(&self, turns: usize, tasks: usize) -> Next {
+        let (turns, tasks) = (Amount::items(turns), Amount::items(tasks));
+        self.work.credit(Credit { turns, tasks, ..Credit::default() });
+        let next = block_on(self.work.next(Until::Once)).unwrap();
+        self.work.credit(Credit::default());
+        next
+    }
+
     /// Takes turns until none is ready, a millisecond apart; answers with the first report that is not clean.
     fn turns(&mut self) -> Result<(), Report> {
         // A defective store may hand out turns for ever.
         for _ in 0..TURNS_MAX {
-            let Some(claimed) = block_on(self.work.claim_turns(want())).unwrap().pop() else { break };
+            let Some(claimed) = self.win(1, 0).turns.pop() else { break };
             self.turn(claimed);
             self.clock.advance(Duration::from_millis(1));
             self.check()?;
@@ -187,7 +196,7 @@ impl Driver {
 
     /// Runs every task that is ready.
     fn tasks(&mut self) -> Result<(), Report> {
-        for lease in block_on(self.work.claim_activities(Want { count: 100, ..want() })).unwrap() {
+        for lease in self.win(0, 100).tasks {
             let completion = send::task_answer(lease.fence, &lease.task, Ok(Some("1".into())), lease.now);
             let (execution, answer) = (lease.task.execution, completion.answer.id);
             block_on(self.work.complete_activities(vec![completion])).pop().unwrap().unwrap();
@@ -196,10 +205,6 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-fn want() -> Want {
-    Want { count: 1, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 /// The code of all orchestrations: what to do after these events.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_audit::{Incomparable, LEASES_APART, Progress, Snapshot, collect, progress};
-use dauer_core::model::{Over, Queues, Tags};
+use dauer_core::model::Over;
 use dauer_core::send::{self, Caller, StartRequest};
 use dauer_core::{ExecutionId, HostId, HubName, InstanceId, SessionId, Timestamp};
 use dauer_memory::{Clock, ManualClock, MemoryHub, MemoryStore};
-use dauer_store::{Create, Host, Manage, Reuse, Want, Work};
+use dauer_store::{Amount, Create, Credit, Host, Manage, Reuse, Until, Work};
 use futures::executor::block_on;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -36,8 +36,10 @@ fn world() -> World {
 
 impl World {
     fn claim(&self) -> usize {
-        let want = Want { count: 10, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() };
-        block_on(self.work.claim_turns(want)).unwrap().len()
+        self.work.credit(Credit { turns: Amount::items(10), ..Credit::default() });
+        let turns = block_on(self.work.next(Until::Once)).unwrap().turns;
+        self.work.credit(Credit::default());
+        turns.len()
     }
 
     fn dump(&self) -> Snapshot {

@@ -61,12 +61,10 @@ pub enum Call {
     Send,
     /// [`Manage::amend`].
     Amend,
-    /// [`Work::claim_turns`].
-    ClaimTurns,
+    /// [`Work::next`], when it looks.
+    Next,
     /// [`Work::commit_turns`].
     CommitTurns,
-    /// [`Work::claim_activities`].
-    ClaimActivities,
     /// [`Work::complete_activities`].
     CompleteActivities,
 }

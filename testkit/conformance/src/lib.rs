@@ -8,14 +8,16 @@
 //!
 //! which becomes one `#[test]` for each rule. The second argument runs a rule: [`bounded`] for a store that answers
 //! without I/O, a function around a runtime for others. There are no capability flags: a store passes all rules or
-//! is not finished. `tests/defects.rs` tests the suite itself: a store with any one deliberate mistake fails exactly
-//! the rule it breaks.
+//! is not finished. `dauer-model` tests the suite itself: a store with any one deliberate mistake fails exactly the rule
+//! it breaks.
 
 // A suite fails by panicking, as tests do.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod fixture;
+mod hands;
 mod list;
+pub mod lockstep;
 mod message;
 pub mod rules;
 mod run;
@@ -27,7 +29,7 @@ mod world;
 pub use fixture::{Call, Fault, FaultPlan, Fixture, Hub};
 pub use list::{RULES, Rule};
 pub use run::{POLLS_MAX, bounded, rule_name};
-pub use session::{GiveBack, Session, want};
+pub use session::{GiveBack, Session, Waits, tasks, turns};
 pub use snapshot::Snapshot;
 pub use step::Step;
 pub use world::{HOUR, LEASE, PAST_LEASE, World, instance};

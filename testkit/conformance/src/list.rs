@@ -37,7 +37,9 @@ macro_rules! each_rule {
                 r03a_the_same_commit_again_is_committed
                 r03b_the_commit_of_another_epoch_is_no_repeat
                 r03c_not_executed_changes_nothing
-                r03d_a_dropped_claim_comes_back
+                r03d_a_recall_returns_what_was_won
+                r03e_a_recalled_number_wins_nothing
+                r03f_a_recall_returns_only_what_is_held
             }
             4 readiness {
                 r04a_a_suspended_instance_takes_only_control
@@ -94,22 +96,25 @@ macro_rules! each_rule {
                 r10d_a_start_that_gave_way_is_remembered
                 r10e_an_amended_message_is_remembered
                 r10f_an_overtaken_start_is_remembered
+                r10g_an_amendment_names_no_removed_start
             }
             11 batches {
                 r11a_each_item_of_a_batch_is_judged_alone
                 r11b_a_later_message_postpones_nothing
             }
-            12 claims {
-                r12a_a_claim_filters_by_queue
-                r12b_a_claim_filters_by_tags
-                r12c_the_oldest_is_claimed_first
+            12 credit {
+                r12a_credit_filters_by_queue
+                r12b_credit_filters_by_tags
+                r12c_the_oldest_is_won_first
                 r12d_queues_are_served_in_turn
-                r12e_a_claim_takes_no_more_than_it_wants
+                r12e_no_more_is_won_than_there_is_credit
                 r12f_what_is_held_hides_nothing
-                r12g_the_next_due_time_is_never_too_late
-                r12h_what_becomes_ready_goes_to_one_claim
-                r12j_a_dropped_claim_comes_back_by_its_start
+                r12g_next_returns_when_something_is_due
+                r12h_what_becomes_ready_is_won_once
+                r12i_more_credit_looks_again
+                r12j_unreturned_items_count_against_credit
                 r12k_an_ended_instance_has_the_tags_of_its_start
+                r12l_credit_is_spent_while_no_call_waits
             }
             13 reads {
                 r13a_get_sees_every_acknowledged_write
@@ -122,6 +127,7 @@ macro_rules! each_rule {
             }
             14 limits {
                 r14a_beyond_a_limit_is_refused_by_name
+                r14b_a_repeat_is_told_before_a_limit
             }
             15 time {
                 r15a_the_stores_clock_goes_on
@@ -143,6 +149,7 @@ macro_rules! each_rule {
                 r18c_a_start_respects_what_is_there
                 r18d_a_repeat_names_the_run_that_is_there
                 r18e_an_equal_start_is_a_repeat_only_as_a_retry
+                r18f_a_waiting_rewind_is_no_start_to_retry
             }
             19 end_of_run {
                 r19a_termination_withdraws_the_tasks

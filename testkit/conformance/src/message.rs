@@ -7,8 +7,8 @@ use dauer_core::identity::{self, Subject};
 use dauer_core::{MessageId, Revision, Timestamp};
 use dauer_proto::{ExecutionRewoundEvent, TaskScheduledEvent, event, time};
 use dauer_store::{
-    ClaimedTurn, Class, Completion, Control, Encoded, ExecutionId, Kind, Message, Origin, Over, QueueKey,
-    Record, Start, Task, TaskLease, Trouble, TroubleKind,
+    ClaimedTurn, Class, Completion, Control, Encoded, ExecutionId, Kind, Message, Opening, Origin, QueueKey,
+    Task, TaskLease, Trouble, TroubleKind,
 };
 
 use crate::world::{World, instance};
@@ -58,17 +58,16 @@ impl World<'_> {
         self.start_in(to, "Orders", |_| {})
     }
 
-    /// A client's start of an orchestration of that name, with changes to the record it creates.
+    /// A client's start of an orchestration of that name, with changes to what it begins.
     #[must_use]
-    pub fn start_in(&self, to: &str, name: &str, change: impl FnOnce(&mut Record)) -> Message {
+    pub fn start_in(&self, to: &str, name: &str, change: impl FnOnce(&mut Opening)) -> Message {
         let mut message = self.client(to, Class::Ordinary, &event::orchestrator_started(self.began.0));
         let execution = identity::execution_of(message.id);
-        let mut record =
-            Record::pending(QueueKey::new(Kind::Orchestration, name, None), execution, message.id);
-        change(&mut record);
+        let mut opening = Opening::new(QueueKey::new(Kind::Orchestration, name, None), execution);
+        change(&mut opening);
         let started = event::start(name, to, execution.to_string());
         message.event = Encoded::new(&event::execution_started(self.began.0, started));
-        message.class = Class::Start(Box::new(Start { record, over: Over::Refuse }));
+        message.class = Class::Start(Box::new(opening));
         message
     }
 
@@ -76,15 +75,12 @@ impl World<'_> {
     #[must_use]
     pub fn alike_start(&self, to: &str, draw: u64) -> Message {
         let id = identity::alike(&instance(to), b"Orders", draw);
-        let mut start = self.start_in(to, "Orders", |record| record.start = id);
-        if let Class::Start(start) = &mut start.class {
-            start.record.execution = ExecutionId(u128::from(draw) << 64);
-        }
+        let execution = ExecutionId(u128::from(draw) << 64);
+        let start = self.start_in(to, "Orders", |opening| opening.execution = execution);
         Message { id, origin: Origin::Client { request: None }, ..start }
     }
 
-    /// A rewind, which carries all that is needed to create the instance: the record of its start, under whose id the
-    /// instance answers.
+    /// A rewind, which carries all that is needed to create the instance.
     #[must_use]
     pub fn rewind_message(&self, to: &str) -> Message {
         let Class::Start(carried) = self.start_message(to).class else { unreachable!("a start was made") };
@@ -96,7 +92,7 @@ impl World<'_> {
     #[must_use]
     pub fn scheduled_start(&self, to: &str, after: Duration) -> Message {
         let at = self.at(after);
-        let start = self.start_in(to, "Orders", |record| record.times.scheduled = Some(at));
+        let start = self.start_in(to, "Orders", |opening| opening.scheduled = Some(at));
         Message { visible_at: at, ..start }
     }
 
@@ -208,7 +204,7 @@ impl World<'_> {
 #[must_use]
 pub(crate) fn execution(start: &Message) -> ExecutionId {
     match &start.class {
-        Class::Start(start) => start.record.execution,
+        Class::Start(start) => start.execution,
         other => panic!("{other:?} is no start"),
     }
 }

@@ -1,29 +1,57 @@
 //! One host at work, with the claims and commits that rules are made of.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Item, Lost, Mail, Queues, Refused,
-    Release, SessionId, Tags, TaskLease, Trouble, Want, Work,
+    Amount, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, Fence, Item, Lost, Mail, Next,
+    Recalled, Refused, Release, SessionId, TaskLease, Trouble, Until, Work,
 };
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use crate::hands::Hands;
 
 /// A session, and the rule it serves: what must not go wrong fails that rule by name.
 pub struct Session {
-    pub(crate) rule: &'static str,
-    pub(crate) work: Arc<dyn Work>,
+    rule: &'static str,
+    work: Arc<dyn Work>,
+    hands: Hands,
+    /// The number of the last credit.
+    number: AtomicU64,
 }
 
-/// Asks for up to so many items of any kind and size.
+/// Credit for that many turns, of any queue and size. The session gives it its number.
 #[must_use]
-pub fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
+pub fn turns(count: usize) -> Credit {
+    Credit { turns: Amount::items(count), ..Credit::default() }
+}
+
+/// Credit for that many tasks, of any queue and size. The session gives it its number.
+#[must_use]
+pub fn tasks(count: usize) -> Credit {
+    Credit { tasks: Amount::items(count), ..Credit::default() }
 }
 
 /// More than any rule makes ready.
 const ALL: usize = 100;
 
+/// Longer than any rule moves the clock.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
+
+/// A call of `next` that has begun.
+pub type Waits<'s> = BoxFuture<'s, Result<Next, Refused>>;
+
 impl Session {
+    pub(crate) fn new(rule: &'static str, work: Arc<dyn Work>, hands: Hands) -> Self {
+        Self { rule, work, hands, number: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn into_work(self) -> Arc<dyn Work> {
+        self.work
+    }
+
     /// Which session this is.
     #[must_use]
     pub fn id(&self) -> SessionId {
@@ -48,14 +76,70 @@ impl Session {
         }
     }
 
-    /// Claims turns.
-    pub async fn claim(&self, want: Want) -> Vec<ClaimedTurn> {
-        self.ok(self.work.claim_turns(want).await, "claim_turns")
+    /// Sets credit under a number of its own, and gives that number.
+    pub fn grant(&self, credit: Credit) -> u64 {
+        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
+        self.work.credit(Credit { number, ..credit });
+        number
+    }
+
+    /// Takes the credit back.
+    pub fn take_back(&self) {
+        let number = self.number.load(Ordering::Relaxed);
+        self.work.credit(Credit { number, ..Credit::default() });
+    }
+
+    /// Looks once, with the credit that is set.
+    pub async fn look(&self) -> Next {
+        self.ok(self.work.next(Until::Once).await, "next")
+    }
+
+    /// Wins what is ready with that credit in one look, and takes the credit back.
+    pub async fn try_win(&self, credit: Credit) -> Result<Next, Refused> {
+        self.grant(credit);
+        let next = self.work.next(Until::Once).await;
+        self.take_back();
+        next
+    }
+
+    /// Waits until there is something.
+    #[must_use]
+    pub fn waits(&self) -> Waits<'_> {
+        self.work.next(Until::At(&self.hands, self.hands.after(FOR_EVER)))
+    }
+
+    /// Waits until there is something, or so much time has passed.
+    #[must_use]
+    pub fn waits_for(&self, duration: Duration) -> Waits<'_> {
+        self.work.next(Until::At(&self.hands, self.hands.after(duration)))
+    }
+
+    /// The call has nothing to return yet.
+    #[track_caller]
+    pub fn still_waits(&self, waits: &mut Waits<'_>, why: &str) {
+        if let Some(next) = waits.now_or_never() {
+            panic!("{}: {why}, but the call returned {next:?}", self.rule);
+        }
+    }
+
+    /// The end of a call that waits.
+    pub async fn returned(&self, waits: Waits<'_>) -> Next {
+        self.ok(waits.await, "next")
+    }
+
+    /// Gets back what was won with these numbers.
+    pub async fn recall(&self, first: u64, last: u64) -> Recalled {
+        self.ok(self.work.recall(first, last).await, "recall")
+    }
+
+    /// Wins turns.
+    pub async fn claim(&self, credit: Credit) -> Vec<ClaimedTurn> {
+        self.ok(self.try_win(credit).await, "next").turns
     }
 
     /// Claims every turn that is ready.
     pub async fn turns(&self) -> Vec<ClaimedTurn> {
-        self.claim(want(ALL)).await
+        self.claim(turns(ALL)).await
     }
 
     /// Claims every turn that is ready; that is one.
@@ -78,15 +162,10 @@ impl Session {
         assert!(ids.is_empty(), "{}: {why}, but {ids:?} was claimed", self.rule);
     }
 
-    /// The ids of kept instances for which messages wait.
+    /// The kept instances for which messages wait, by one look.
     pub async fn waiting_mail(&self) -> Vec<String> {
-        let waiting = self.ok(self.work.waiting_mail().await, "waiting_mail");
-        waiting.instances.iter().map(ToString::to_string).collect()
-    }
-
-    /// How long until the next message for a kept instance becomes visible.
-    pub async fn next_mail(&self) -> Option<Duration> {
-        self.ok(self.work.waiting_mail().await, "waiting_mail").next
+        self.take_back();
+        named(&self.look().await)
     }
 
     /// Reads the messages for an instance.
@@ -100,14 +179,14 @@ impl Session {
         self.single(self.work.mail(vec![fence.clone()]).await, "mail")
     }
 
-    /// Claims tasks.
-    pub async fn claim_tasks(&self, want: Want) -> Vec<TaskLease> {
-        self.ok(self.work.claim_activities(want).await, "claim_activities")
+    /// Wins tasks.
+    pub async fn claim_tasks(&self, credit: Credit) -> Vec<TaskLease> {
+        self.ok(self.try_win(credit).await, "next").tasks
     }
 
     /// Claims every task that is ready.
     pub async fn tasks(&self) -> Vec<TaskLease> {
-        self.claim_tasks(want(ALL)).await
+        self.claim_tasks(tasks(ALL)).await
     }
 
     /// Claims every task that is ready; that is one.
@@ -131,7 +210,7 @@ impl Session {
 
     /// Commits one turn.
     pub async fn try_commit(&self, step: impl Into<Checkpoint>) -> Result<Committed, Refused> {
-        self.single(self.work.commit_turns(vec![std::sync::Arc::new(step.into())]).await, "commit_turns")
+        self.single(self.work.commit_turns(vec![Arc::new(step.into())]).await, "commit_turns")
     }
 
     /// Answers one task.
@@ -156,6 +235,12 @@ impl Session {
     pub async fn detach(&self) {
         self.ok(self.work.detach().await, "detach");
     }
+}
+
+/// The instances whose messages an answer names.
+#[must_use]
+pub(crate) fn named(next: &Next) -> Vec<String> {
+    next.mail.iter().map(ToString::to_string).collect()
 }
 
 /// How an item is given back.

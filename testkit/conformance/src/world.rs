@@ -11,10 +11,11 @@ use futures::future::{Either, select};
 
 use dauer_store::{
     ClaimedTurn, Create, Created, Delivered, DumpItem, Fence, Host, HostId, HubName, Inspection, InstanceId,
-    Message, Page, Query, Record, Refused, Reuse, SessionId, Status, Store, Timestamp,
+    Message, Page, Query, Record, Refused, Reuse, SessionId, Status, Store, Timestamp, Work,
 };
 
 use crate::fixture::{Call, Fault, FaultPlan, Fixture, Hub};
+use crate::hands::Hands;
 use crate::message;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -35,6 +36,7 @@ pub struct World<'a> {
     pub began: Timestamp,
     fixture: &'a dyn Fixture,
     hub: Hub,
+    hands: Hands,
     next: AtomicU64,
 }
 
@@ -55,7 +57,8 @@ impl<'a> World<'a> {
         let name = HubName::new(name).unwrap_or_else(|invalid| panic!("{rule}: {invalid}"));
         let manage = fixture.store().hub(name.clone());
         let hub = Hub { name, manage };
-        let mut world = Self { rule, began: Timestamp(0), fixture, hub, next: AtomicU64::new(first) };
+        let hands = Hands::default();
+        let mut world = Self { rule, began: Timestamp(0), fixture, hub, hands, next: AtomicU64::new(first) };
         let began = world.everything().await.into_iter().find_map(|item| match item {
             DumpItem::Now(now) => Some(now),
             _ => None,
@@ -131,17 +134,24 @@ impl<'a> World<'a> {
         let number = self.number();
         let id = HostId::new(format!("host {number}")).expect("short and printable");
         let host = Host { id, session: SessionId(u128::from(number)), lease: LEASE };
-        Session { rule: self.rule, work: self.fixture.session(&self.hub, host).await }
+        self.session_of(self.fixture.session(&self.hub, host).await)
+    }
+
+    /// A session that the rule has opened itself.
+    #[must_use]
+    pub fn session_of(&self, work: Arc<dyn Work>) -> Session {
+        Session::new(self.rule, work, self.hands.clone())
     }
 
     /// The host of the session dies.
     pub async fn kill(&self, session: Session) {
-        self.fixture.kill(session.work).await;
+        self.fixture.kill(session.into_work()).await;
     }
 
-    /// Moves the store's clock.
+    /// Moves the store's clock, and then that of the hosts.
     pub async fn advance(&self, by: Duration) {
         self.fixture.advance(by).await;
+        self.hands.advance(by);
     }
 
     /// Makes one call under a fault and gives its answer; fails the rule when the fault did not strike.

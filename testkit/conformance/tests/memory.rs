@@ -2,4 +2,4 @@
 
 mod support;
 
-dauer_conformance::suite!(crate::support::MemoryFixture::with(|store| store), dauer_conformance::bounded);
+dauer_conformance::suite!(crate::support::MemoryFixture::with(1, |store| store), dauer_conformance::bounded);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_sqlite::{Durability, OpenError, Options, SqliteStore};
-use dauer_store::{HubName, Manage};
+use dauer_store::HubName;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Error;
 use crate::life::{END_MAX, purge, work};
-use crate::observed::{Honesty, Observed};
+use crate::observed::{Honesty, observe};
 use crate::programs::{Case, LIVES, cases};
 use crate::told::{Tell, Told, now};
 
@@ -53,7 +53,7 @@ impl Child {
         for life in if self.one_life { LIVES - 1..LIVES } else { 0..LIVES } {
             let Some(store) = open(&self.file, durability, &tell).await else { return Ok(()) };
             let inner = store.hub(HubName::default());
-            let hub: Arc<dyn Manage> = Arc::new(Observed { inner, tell: Arc::clone(&tell), honesty });
+            let hub = observe(inner, Arc::clone(&tell), honesty);
             let is_purged =
                 |case: &&Case| case.purged && case.life + 2 == life && (self.purged || !self.one_life);
             for case in cases().iter().filter(is_purged) {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::life::{purge, work};
-use crate::observed::{Honesty, Observed};
+use crate::observed::{Honesty, observe};
 use crate::programs::cases;
 use crate::told::{Tell, Told, digest, journal};
 
@@ -101,8 +101,7 @@ async fn go_on(hub: &Arc<dyn Manage>, told: &[Told]) -> Result<Vec<Told>, Error>
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ear = Arc::clone(&heard);
     let tell: Tell = Arc::new(move |told| ear.lock().unwrap_or_else(PoisonError::into_inner).push(told));
-    let observed = Observed { inner: Arc::clone(hub), tell: Arc::clone(&tell), honesty: Honesty::Honest };
-    let observed: Arc<dyn Manage> = Arc::new(observed);
+    let observed = observe(Arc::clone(hub), Arc::clone(&tell), Honesty::Honest);
     let (purged, rest): (Vec<_>, Vec<_>) = cases().into_iter().partition(|case| was_purged(told, case.id));
     for case in purged {
         purge(&observed, &case, &tell).await?;

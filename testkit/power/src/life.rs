@@ -151,7 +151,7 @@ pub(crate) async fn purge(hub: &Arc<dyn Manage>, case: &Case, tell: &Tell) -> Re
     let request = case.request()?;
     let start = send::start(request.clone(), run_of(&request), caller(0), Over::Refuse)?;
     let Class::Start(begun) = &start.class else { return Ok(()) };
-    let (instance, execution) = (case.id.to_owned(), begun.record.execution.0);
+    let (instance, execution) = (case.id.to_owned(), begun.execution.0);
     tell(Told::Purging { instance: instance.clone(), execution });
     let began = now();
     let end = loop {

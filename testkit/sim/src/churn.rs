@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use dauer_audit::{Evidence, Snapshot, collect};
 use dauer_hub::{HostOptions, retention};
-use dauer_memory::MemoryStore;
-use dauer_store::{Env, HubName, InstanceId, Store as _, Timestamp};
+use dauer_store::{Env, HubName, InstanceId, Refused, Store, Timestamp};
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, join};
@@ -27,6 +26,7 @@ use crate::outcome::{Churned, Statistics};
 use crate::random::Random;
 use crate::rivals::{LATE_AFTER, Rivals};
 use crate::run::network;
+use crate::stores::Stores;
 use crate::unpoisoned;
 use crate::wire::Wire;
 
@@ -62,7 +62,7 @@ pub(crate) fn is_churning(seed: u64) -> bool {
 pub(crate) struct Churn {
     pub(crate) seed: u64,
     pub(crate) executor: Executor,
-    pub(crate) store: MemoryStore,
+    pub(crate) stores: Stores,
     pub(crate) plan: Arc<Plan>,
     pub(crate) swarm: Swarm,
     pub(crate) registries: Registries,
@@ -105,7 +105,8 @@ impl Churn {
         let Ok(name) = HubName::new(NAME) else {
             unreachable!("short, not empty, without control characters")
         };
-        let network = network((&self.store, name), &self.plan, &self.executor, (self.without_revision, true));
+        let of_hub = (&self.stores, name);
+        let network = network(of_hub, &self.plan, &self.executor, (self.without_revision, true));
         let options: HostOptions = hosts::draw_options(random);
         let lease = options.lease;
         let tickets = Arc::<Tickets>::default();
@@ -118,7 +119,7 @@ impl Churn {
         }
         let chaos = Chaos {
             swarm: self.swarm.clone(),
-            store: self.store.clone(),
+            store: self.stores.raw.clone(),
             hosts: Arc::clone(&hosts),
             executor: self.executor.clone(),
             plan: Arc::clone(&self.plan),
@@ -129,7 +130,7 @@ impl Churn {
         }
         let env = Arc::new(SimEnv::new(self.executor.clone(), Owner::OUTSIDE, Random::new(random.bits())));
         let rivals = Rivals {
-            hub: Arc::new(Wire::new(Arc::clone(&network), Owner::OUTSIDE)),
+            hub: Wire::new(Arc::clone(&network), Owner::OUTSIDE).hub(),
             network,
             executor: self.executor.clone(),
             env,
@@ -164,21 +165,49 @@ impl Churn {
     async fn delete(&self, season: &Season) {
         season.hosts.close();
         let Ok(name) = HubName::new(NAME) else { return };
+        let network = &season.rivals.network;
+        let store = Wire::new(Arc::clone(network), Owner::OUTSIDE).store(Arc::clone(&self.stores.disturbed));
         loop {
-            let gone = season.is_gone();
-            let left = self.look(season);
-            if gone && self.store.delete_hub(&name).await.is_ok() {
-                *unpoisoned(&season.left) = left;
-                season.rivals.network.deleted.store(true, Ordering::Relaxed);
+            if season.is_gone() && self.delete_once(season, &*store, &name).await {
                 self.deleted.fetch_add(1, Ordering::Relaxed);
-                return;
+                return self.check_deleted(season, &*store, &name).await;
             }
             self.executor.sleep_until(self.executor.now().after(DELETE_EVERY)).await;
         }
     }
 
+    /// Whether the hub was deleted. An attempt of unknown outcome may have deleted it: what there was before it counts, and
+    /// nothing that is on its way to the hub arrives after it.
+    async fn delete_once(&self, season: &Season, store: &dyn Store, name: &HubName) -> bool {
+        let deleted = &season.rivals.network.deleted;
+        if !deleted.load(Ordering::Relaxed) {
+            *unpoisoned(&season.left) = self.look(season);
+        }
+        deleted.store(true, Ordering::Relaxed);
+        match store.delete_hub(name).await {
+            Ok(()) => true,
+            Err(Refused::Unknown(_)) => false,
+            Err(_) => {
+                // Unless an earlier attempt has deleted it.
+                let there = self.stores.raw.has_hub(name).now_or_never().and_then(Result::ok);
+                deleted.store(there == Some(false), Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// A hub that was deleted is not there.
+    async fn check_deleted(&self, season: &Season, store: &dyn Store, name: &HubName) {
+        let there = store.has_hub(name).await.is_ok_and(|there| there);
+        let listed = store.hubs().await.is_ok_and(|hubs| hubs.contains(name));
+        if there || listed {
+            let text = format!("the hub was deleted, and is there ({there}) or listed ({listed})");
+            unpoisoned(&season.rivals.network.stalled).push(text);
+        }
+    }
+
     fn look(&self, season: &Season) -> Option<Snapshot> {
-        self.plan.silently(|| collect(&*season.rivals.network.hub).now_or_never())?.ok()
+        collect(&*season.rivals.network.raw).now_or_never()?.ok()
     }
 
     /// All hosts are asked to leave.

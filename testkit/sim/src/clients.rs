@@ -159,7 +159,7 @@ impl Clients {
         if self.create_until_known(case, &start).await
             && let Class::Start(begins) = &start.class
         {
-            let execution = begins.record.execution;
+            let execution = begins.execution;
             self.note(&case.id, Action::Started { execution, start: start.id });
         }
         Some(start)

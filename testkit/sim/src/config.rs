@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 #[cfg(feature = "planted")]
 use dauer_core::planted::Bug;
-#[cfg(feature = "defects")]
+#[cfg(feature = "planted")]
 use dauer_memory::Defect;
 use dauer_memory::{ManualClock, MemoryStore};
+use dauer_store::Store;
 
 use crate::hosts::HOSTS;
 use crate::kinds::Kind;
@@ -36,27 +37,38 @@ pub struct Config {
     #[cfg(feature = "planted")]
     pub planted: Option<Bug>,
     /// What the store does wrong.
-    #[cfg(feature = "defects")]
+    #[cfg(feature = "planted")]
     pub defect: Option<Defect>,
+    /// Calls that are refused as not executed are executed.
+    #[cfg(feature = "planted")]
+    pub lies: bool,
     /// Hosts forget the revision of their fence. Together with a store that does not compare epochs there is no fence.
-    #[cfg(feature = "defects")]
+    #[cfg(feature = "planted")]
     pub without_revision: bool,
 }
 
 impl Config {
     pub(crate) fn store(&self, clock: Arc<ManualClock>) -> MemoryStore {
         let store = MemoryStore::new(clock);
-        #[cfg(feature = "defects")]
+        #[cfg(feature = "planted")]
         if let Some(defect) = self.defect {
             return store.with_defect(defect);
         }
         store
     }
 
+    /// The store behind what is wrong on the way to it.
+    pub(crate) fn wrong(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        #[cfg(feature = "planted")]
+        return crate::wrong::wrap(store, self);
+        #[cfg(not(feature = "planted"))]
+        store
+    }
+
     pub(crate) fn without_revision(&self) -> bool {
-        #[cfg(feature = "defects")]
+        #[cfg(feature = "planted")]
         return self.without_revision;
-        #[cfg(not(feature = "defects"))]
+        #[cfg(not(feature = "planted"))]
         false
     }
 

@@ -2,43 +2,33 @@
 //! that can have something may be empty, or nothing was tested there.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use dauer_memory::Call;
+use dauer_faults::Op;
 
+use crate::faults::{fate, is_fate};
 use crate::kinds::{Kind, Target};
 
 /// How many seeds must have been run before an empty cell means anything.
 pub const SEEDS_MIN: u64 = 1_000;
 
-/// Every call that somebody makes. `Load` is missing: it fills an empty hub from a backup, before there are hosts.
-pub const CALLS: [Call; 23] = [
-    Call::Create,
-    Call::Send,
-    Call::Amend,
-    Call::Get,
-    Call::Query,
-    Call::List,
-    Call::ReadHistory,
-    Call::Purge,
-    Call::Scale,
-    Call::Dump,
-    Call::EndSession,
-    Call::Attach,
-    Call::ClaimTurns,
-    Call::LoadHistory,
-    Call::CommitTurns,
-    Call::ClaimActivities,
-    Call::CompleteActivities,
-    Call::Renew,
-    Call::Release,
-    Call::NextDue,
-    Call::WaitingMail,
-    Call::Mail,
-    Call::Detach,
-];
+/// Why an operation is never called; `None` when it is.
+#[must_use]
+pub fn uncalled(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Load => Some("it fills an empty hub from a backup, before there are hosts"),
+        Op::Close => Some("the store ends with its run"),
+        _ => None,
+    }
+}
 
-/// The kinds of hints that the memory store sends. `Elsewhere` is of stores with several processes.
-pub const HINTS: [&str; 6] = ["ready turn", "ready task", "due", "mail", "status", "session ended"];
+/// Every operation that is called.
+pub fn ops() -> impl Iterator<Item = Op> {
+    Op::ALL.iter().copied().filter(|op| uncalled(*op).is_none())
+}
+
+/// The hints that one handle on a store sends. `Elsewhere` is of stores with several handles or processes.
+pub const HINTS: [&str; 3] = ["status", "ended", "session ended"];
 
 /// What orchestrations ask for. `SendEntityMessage` and `RewindOrchestration` are missing: there are no entities' turns
 /// yet, and no worker rewinds.
@@ -79,47 +69,71 @@ pub const EVENTS: [&str; 17] = [
 /// Where an instance can be. `Canceled` is missing: no SDK sends it.
 pub const STATUSES: [&str; 6] = ["Pending", "Running", "Suspended", "Completed", "Failed", "Terminated"];
 
-/// Whether a fault can hit a call at all.
+/// Why a fault cannot happen to calls of an operation; `None` when it can.
 #[must_use]
-pub fn is_possible(kind: Kind, call: Call) -> bool {
+pub fn impossible(kind: Kind, op: Op) -> Option<&'static str> {
     match kind {
-        // Clients never crash: they are the ones who remember what was promised.
-        Kind::CrashBefore | Kind::CrashAfter => is_of_hosts(call),
-        // A start that is delivered again after a purge is a new start. Whoever claims or attaches without listening to
-        // the answer has what nobody works on. Reading again has no effect.
-        Kind::Echo => matches!(
-            call,
-            Call::Send
-                | Call::Amend
-                | Call::Purge
-                | Call::EndSession
-                | Call::CommitTurns
-                | Call::CompleteActivities
-                | Call::Renew
-                | Call::Release
-                | Call::Detach
-        ),
-        _ => kind.target() == Target::Call,
+        Kind::CrashBefore | Kind::CrashAfter if is_of_hosts(op) => None,
+        Kind::CrashBefore | Kind::CrashAfter => {
+            Some("clients do not crash: they remember what was promised to them")
+        }
+        Kind::Echo => no_echo(op),
+        kind if is_fate(kind) => fate(kind, Duration::from_secs(1)).impossible(op),
+        _ => Some("it does not happen to calls"),
+    }
+}
+
+/// Why a request does not arrive once more after a while.
+fn no_echo(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Send
+        | Op::Amend
+        | Op::Purge
+        | Op::EndSession
+        | Op::Recall
+        | Op::CommitTurns
+        | Op::CompleteActivities
+        | Op::Renew
+        | Op::Release
+        | Op::Detach => None,
+        Op::Create => Some("a start that arrives after a purge is a new start"),
+        Op::Attach => Some("a session that attaches after its host has gone lives without a host"),
+        Op::DeleteHub => Some("it would delete the next hub of that name"),
+        Op::Credit => Some("old credit would replace newer credit"),
+        Op::Next => Some("what it won would be lost without a sign"),
+        Op::Load | Op::Close => uncalled(op),
+        Op::Hubs
+        | Op::HasHub
+        | Op::Get
+        | Op::Inspect
+        | Op::Sessions
+        | Op::Query
+        | Op::List
+        | Op::ReadHistory
+        | Op::ReadStart
+        | Op::Scale
+        | Op::Dump
+        | Op::Mail
+        | Op::LoadHistory => Some("reading once more has no effect"),
     }
 }
 
 /// Whether hosts make that call.
 #[must_use]
-pub fn is_of_hosts(call: Call) -> bool {
+pub fn is_of_hosts(op: Op) -> bool {
     matches!(
-        call,
-        Call::Attach
-            | Call::ClaimTurns
-            | Call::LoadHistory
-            | Call::CommitTurns
-            | Call::ClaimActivities
-            | Call::CompleteActivities
-            | Call::Renew
-            | Call::Release
-            | Call::NextDue
-            | Call::WaitingMail
-            | Call::Mail
-            | Call::Detach
+        op,
+        Op::Attach
+            | Op::Credit
+            | Op::Next
+            | Op::Recall
+            | Op::Mail
+            | Op::LoadHistory
+            | Op::CommitTurns
+            | Op::CompleteActivities
+            | Op::Renew
+            | Op::Release
+            | Op::Detach
     )
 }
 
@@ -127,9 +141,9 @@ pub fn is_of_hosts(call: Call) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coverage {
     /// Calls that were made.
-    pub made: BTreeMap<Call, u64>,
-    /// Faults that hit a call.
-    pub calls: BTreeMap<(Kind, Call), u64>,
+    pub made: BTreeMap<Op, u64>,
+    /// Faults between a call and its answer, and crashes and echoes of a call.
+    pub calls: BTreeMap<(Kind, Op), u64>,
     /// Faults that hit a hint.
     pub hints: BTreeMap<(Kind, &'static str), u64>,
     /// All other faults.
@@ -181,9 +195,9 @@ impl Coverage {
     pub fn empty(&self) -> Vec<String> {
         let mut empty = Vec::new();
         for kind in Kind::of(Target::Call) {
-            for call in CALLS.into_iter().filter(|call| is_possible(kind, *call)) {
-                if !self.calls.contains_key(&(kind, call)) {
-                    empty.push(format!("{kind} x {call:?}"));
+            for op in ops().filter(|op| impossible(kind, *op).is_none()) {
+                if !self.calls.contains_key(&(kind, op)) {
+                    empty.push(format!("{kind} x {op}"));
                 }
             }
         }
@@ -210,8 +224,8 @@ mod tests {
     fn an_empty_cell_is_named_and_an_impossible_one_is_not() {
         let mut full = Coverage::default();
         for kind in Kind::ALL {
-            for call in CALLS.into_iter().filter(|call| is_possible(*kind, *call)) {
-                full.calls.insert((*kind, call), 1);
+            for op in ops().filter(|op| impossible(*kind, *op).is_none()) {
+                full.calls.insert((*kind, op), 1);
             }
             full.hints.extend(HINTS.map(|hint| ((*kind, hint), 1)));
             full.others.insert(*kind, 1);
@@ -220,10 +234,11 @@ mod tests {
         full.events.extend(EVENTS.map(|name| (name, 1)));
         full.statuses.extend(STATUSES.map(|name| (name, 1)));
         assert_eq!(full.empty(), Vec::<String>::new());
-        full.calls.remove(&(Kind::LoseAnswer, Call::CommitTurns));
+        full.calls.remove(&(Kind::LoseAnswer, Op::CommitTurns));
         full.hints.remove(&(Kind::HintLost, "status"));
         full.events.remove("TimerFired");
         assert_eq!(full.empty(), ["lose-answer x CommitTurns", "hint-lost x status", "TimerFired"]);
-        assert!(!is_possible(Kind::CrashAfter, Call::Create) && is_possible(Kind::CrashAfter, Call::Renew));
+        assert!(impossible(Kind::CrashAfter, Op::Create).is_some());
+        assert_eq!(impossible(Kind::CrashAfter, Op::Renew), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which faults a seed has, how often, and the store's plan made of them.
+//! Which faults a seed has, how often, and the plan between hosts, clients and the store that is made of them.
 //!
 //! Each seed draws a random subset of all faults with random rates (a swarm): a run with everything at once hides
 //! what a run with two faults shows. Faults end with the chaos; from then on everything must finish.
@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dauer_memory::{Call, Fault, FaultPlan, HintFault};
-use dauer_store::{Hint, Kind as WorkKind, Timestamp};
+use dauer_faults::{Act, Call, Fate, HintFate, Op, Struck};
+use dauer_store::{Hint, Timestamp};
 
-use crate::coverage::{Coverage, is_possible};
+use crate::coverage::{Coverage, impossible};
 use crate::executor::Executor;
 use crate::kinds::{Kind, Target};
 use crate::random::Random;
@@ -118,8 +118,6 @@ pub(crate) struct Plan {
     random: Mutex<Random>,
     executor: Executor,
     healed: AtomicBool,
-    /// Set while the simulator itself looks into the store: looking must not disturb.
-    silent: AtomicBool,
     /// Until when every call is slow, and until when none is executed.
     bad_times: Mutex<(Timestamp, Timestamp)>,
     coverage: Mutex<Coverage>,
@@ -142,7 +140,6 @@ impl Plan {
             random: Mutex::new(random),
             executor,
             healed: AtomicBool::new(false),
-            silent: AtomicBool::new(false),
             bad_times: Mutex::default(),
             coverage: Mutex::default(),
         }
@@ -158,25 +155,13 @@ impl Plan {
         self.healed.load(Ordering::Relaxed)
     }
 
-    /// Looks without being seen.
-    pub(crate) fn silently<T>(&self, look: impl FnOnce() -> T) -> T {
-        let before = self.silent.swap(true, Ordering::Relaxed);
-        let seen = look();
-        self.silent.store(before, Ordering::Relaxed);
-        seen
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.silent.load(Ordering::Relaxed) || self.is_healed()
-    }
-
     /// Counts a fault that hit no call and no hint.
     pub(crate) fn hit(&self, kind: Kind) {
         *unpoisoned(&self.coverage).others.entry(kind).or_default() += 1;
     }
 
-    fn hit_call(&self, kind: Kind, call: Call) {
-        *unpoisoned(&self.coverage).calls.entry((kind, call)).or_default() += 1;
+    fn hit_call(&self, kind: Kind, op: Op) {
+        *unpoisoned(&self.coverage).calls.entry((kind, op)).or_default() += 1;
     }
 
     /// What happened so far.
@@ -191,12 +176,12 @@ impl Plan {
 
     /// Whether that happens now; not counted.
     fn chance(&self, kind: Kind) -> bool {
-        !self.is_quiet() && unpoisoned(&self.random).chance(self.swarm.rate(kind))
+        !self.is_healed() && unpoisoned(&self.random).chance(self.swarm.rate(kind))
     }
 
     /// Whether that may happen now.
     pub(crate) fn may(&self, kind: Kind) -> bool {
-        !self.is_quiet() && self.swarm.has(kind)
+        !self.is_healed() && self.swarm.has(kind)
     }
 
     /// Whether that happens now; counted.
@@ -219,15 +204,15 @@ impl Plan {
     }
 
     /// What happens before a call is sent, or after it was answered. Others may run first even after the chaos.
-    pub(crate) fn edge(&self, call: Call, after: bool, mortal: bool) -> Edge {
+    pub(crate) fn edge(&self, op: Op, after: bool, mortal: bool) -> Edge {
         if !after {
-            *unpoisoned(&self.coverage).made.entry(call).or_default() += 1;
+            *unpoisoned(&self.coverage).made.entry(op).or_default() += 1;
         }
         let kind = if after { Kind::CrashAfter } else { Kind::CrashBefore };
-        // Few calls read mail: each has as many chances to meet a crash as several others.
-        let chances = if call == Call::Mail { 16 } else { 1 };
+        // Few calls read mail or recall: each has as many chances to meet a crash as several others.
+        let chances = if matches!(op, Op::Mail | Op::Recall) { 16 } else { 1 };
         if mortal && (0..chances).any(|_| self.chance(kind)) {
-            self.hit_call(kind, call);
+            self.hit_call(kind, op);
             return Edge::Crash;
         }
         let mut random = unpoisoned(&self.random);
@@ -241,11 +226,11 @@ impl Plan {
     }
 
     /// After how long a call is executed once more, if it is.
-    pub(crate) fn echo(&self, call: Call) -> Option<Duration> {
-        if !is_possible(Kind::Echo, call) || !self.chance(Kind::Echo) {
+    pub(crate) fn echo(&self, op: Op) -> Option<Duration> {
+        if impossible(Kind::Echo, op).is_some() || !self.chance(Kind::Echo) {
             return None;
         }
-        self.hit_call(Kind::Echo, call);
+        self.hit_call(Kind::Echo, op);
         Some(self.delay())
     }
 
@@ -258,70 +243,98 @@ impl Plan {
         unpoisoned(&self.random).duration(self.swarm.delay_max)
     }
 
-    fn draw(&self, random: &mut Random) -> Option<(Kind, Fault)> {
+    fn draw(&self, op: Op, random: &mut Random) -> Fate {
         let (slow, out) = *unpoisoned(&self.bad_times);
         if self.executor.now() < out {
-            return Some((Kind::FailBefore, Fault::FailBefore));
+            return Fate::of(Act::Refuse);
         }
         if self.executor.now() < slow {
-            return Some((Kind::DelayBefore, Fault::DelayBefore(random.duration(SLOW_MAX))));
+            return Fate::PASS.late(random.duration(SLOW_MAX));
         }
-        let longest = self.swarm.delay_max;
-        let drawn = Kind::of(Target::Call).find(|kind| match kind {
-            // These are not the store's doing.
-            Kind::Echo | Kind::CrashBefore | Kind::CrashAfter => false,
-            kind => random.chance(self.swarm.rate(*kind)),
-        })?;
-        let fault = match drawn {
-            Kind::FailBefore => Fault::FailBefore,
-            Kind::FailLate => Fault::DelayAndFailBefore(random.duration(longest)),
-            Kind::LoseRequest => Fault::LoseRequest,
-            Kind::LoseAnswer => Fault::ExecuteAndFail,
-            Kind::LoseAnswerLate => Fault::ExecuteDelayAndFail(random.duration(longest)),
-            Kind::DelayBefore => Fault::DelayBefore(random.duration(longest)),
-            Kind::DelayAfter => Fault::DelayAfter(random.duration(longest)),
-            _ => Fault::Duplicate,
-        };
-        Some((drawn, fault))
+        // Few calls read mail, recall or concern the whole store: each has as many chances as several others.
+        let chances = if matches!(op, Op::Mail | Op::Recall | Op::DeleteHub) { 6 } else { 1 };
+        let drawn = Kind::of(Target::Call).find(|kind| {
+            is_fate(*kind)
+                && impossible(*kind, op).is_none()
+                && (0..chances).any(|_| random.chance(self.swarm.rate(*kind)))
+        });
+        drawn.map_or(Fate::PASS, |kind| fate(kind, random.duration(self.swarm.delay_max)))
     }
 }
 
-impl FaultPlan for Plan {
-    fn next(&self, call: Call) -> Fault {
-        if self.is_quiet() {
-            return Fault::None;
+/// Whether that is a fault between a call and its answer. A request that arrives again comes later, and hosts die at the
+/// edges of their calls.
+pub(crate) fn is_fate(kind: Kind) -> bool {
+    kind.target() == Target::Call && !matches!(kind, Kind::Echo | Kind::CrashBefore | Kind::CrashAfter)
+}
+
+/// What such a fault does to a call.
+pub(crate) fn fate(kind: Kind, delay: Duration) -> Fate {
+    match kind {
+        Kind::FailBefore => Fate::of(Act::Refuse),
+        Kind::FailLate => Fate::of(Act::Refuse).late(delay),
+        Kind::LoseRequest => Fate::of(Act::LoseRequest),
+        Kind::LoseAnswer => Fate::of(Act::LoseAnswer),
+        Kind::LoseAnswerLate => Fate::of(Act::LoseAnswer).answered_late(delay),
+        Kind::DelayBefore => Fate::PASS.late(delay),
+        Kind::DelayAfter => Fate::PASS.answered_late(delay),
+        _ => Fate::of(Act::Twice),
+    }
+}
+
+/// Which fault that was.
+fn kind_of(fate: Fate) -> Kind {
+    match fate.act {
+        Act::Refuse if fate.before.is_zero() => Kind::FailBefore,
+        Act::Refuse => Kind::FailLate,
+        Act::LoseRequest => Kind::LoseRequest,
+        Act::LoseAnswer | Act::Withhold if fate.after.is_zero() => Kind::LoseAnswer,
+        Act::LoseAnswer | Act::Withhold => Kind::LoseAnswerLate,
+        Act::Twice => Kind::Twice,
+        Act::Pass if fate.after.is_zero() => Kind::DelayBefore,
+        Act::Pass => Kind::DelayAfter,
+    }
+}
+
+impl dauer_faults::Plan for Plan {
+    fn fate(&self, call: &Call) -> Fate {
+        if self.is_healed() {
+            return Fate::PASS;
         }
-        let Some((kind, fault)) = self.draw(&mut unpoisoned(&self.random)) else { return Fault::None };
-        self.hit_call(kind, call);
-        let numbers = [6, call as u64, kind as u64];
-        self.executor.trace().note(self.executor.now(), &numbers, || format!("fault: {call:?}: {fault:?}"));
-        fault
+        let op = call.op();
+        let fate = self.draw(op, &mut unpoisoned(&self.random));
+        if fate != Fate::PASS {
+            let numbers = [6, op as u64, kind_of(fate) as u64];
+            self.executor.trace().note(self.executor.now(), &numbers, || format!("fault: {op}: {fate:?}"));
+        }
+        fate
     }
 
-    fn hint(&self, hint: &Hint) -> HintFault {
-        if self.is_quiet() {
-            return HintFault::None;
+    fn hint(&self, hint: &Hint) -> HintFate {
+        if self.is_healed() {
+            return HintFate::Pass;
         }
         let drawn = {
             let mut random = unpoisoned(&self.random);
             Kind::of(Target::Hint).find(|kind| random.chance(self.swarm.rate(*kind)))
         };
-        let Some(kind) = drawn else { return HintFault::None };
+        let Some(kind) = drawn else { return HintFate::Pass };
         *unpoisoned(&self.coverage).hints.entry((kind, hint_name(hint))).or_default() += 1;
         match kind {
-            Kind::HintLost => HintFault::Drop,
-            Kind::HintTwice => HintFault::Duplicate,
-            _ => HintFault::Reorder,
+            Kind::HintLost => HintFate::Lose,
+            Kind::HintForgotten => HintFate::Forget,
+            Kind::HintTwice => HintFate::Twice,
+            _ => HintFate::Late,
         }
+    }
+
+    fn struck(&self, Struck { op, fate }: Struck) {
+        self.hit_call(kind_of(fate), op);
     }
 }
 
 fn hint_name(hint: &Hint) -> &'static str {
     match hint {
-        Hint::Ready(WorkKind::Activity) => "ready task",
-        Hint::Ready(_) => "ready turn",
-        Hint::Due(..) => "due",
-        Hint::Mail(_) => "mail",
         Hint::Status(..) => "status",
         Hint::Ended(..) => "ended",
         Hint::SessionEnded(_) => "session ended",
@@ -331,27 +344,40 @@ fn hint_name(hint: &Hint) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use dauer_faults::Plan as _;
+
     use super::*;
 
-    #[test]
-    fn a_healed_or_silent_plan_does_nothing() {
-        let kinds = [Kind::FailBefore, Kind::HintLost, Kind::CrashBefore, Kind::MessageAgain];
-        let rates = kinds.into_iter().map(|kind| (kind, 10_000)).collect();
-        let always = Swarm { rates, linger: 0, ..Swarm::calm() };
+    fn plan(swarm: Swarm) -> Plan {
         let clock = std::sync::Arc::new(dauer_memory::ManualClock::default());
         let trace = std::sync::Arc::new(crate::Trace::new(false));
-        let plan = Plan::new(always, Random::new(1), Executor::new(clock, trace, Random::new(2)));
-        assert_eq!(plan.next(Call::Get), Fault::FailBefore);
-        assert_eq!(plan.hint(&Hint::Ready(WorkKind::Activity)), HintFault::Drop);
-        let edge = |mortal| plan.edge(Call::Renew, false, mortal);
+        Plan::new(swarm, Random::new(1), Executor::new(clock, trace, Random::new(2)))
+    }
+
+    #[test]
+    fn healed_plan_does_nothing() {
+        let kinds = [Kind::FailBefore, Kind::HintLost, Kind::CrashBefore, Kind::MessageAgain];
+        let rates = kinds.into_iter().map(|kind| (kind, 10_000)).collect();
+        let plan = plan(Swarm { rates, linger: 0, ..Swarm::calm() });
+        let get = || plan.fate(&Call::Sessions {});
+        assert_eq!(get(), Fate::of(Act::Refuse));
+        plan.struck(Struck { op: Op::Sessions, fate: get() });
+        let hint = Hint::SessionEnded(dauer_store::SessionId(1));
+        assert_eq!(plan.hint(&hint), HintFate::Lose);
+        let edge = |mortal| plan.edge(Op::Renew, false, mortal);
         assert_eq!((edge(true), edge(false)), (Edge::Crash, Edge::Smooth));
         assert!(plan.message_again().is_some());
-        assert_eq!(plan.silently(|| plan.next(Call::Get)), Fault::None);
-        assert_ne!(plan.next(Call::Get), Fault::None);
         plan.heal();
-        assert_eq!((plan.next(Call::Get), edge(true)), (Fault::None, Edge::Smooth));
+        assert_eq!((get(), edge(true), plan.hint(&hint)), (Fate::PASS, Edge::Smooth, HintFate::Pass));
         assert_eq!(plan.message_again(), None);
-        assert_eq!((plan.coverage().of(Kind::FailBefore), plan.coverage().faults()), (2, 5));
+        assert_eq!((plan.coverage().of(Kind::FailBefore), plan.coverage().faults()), (1, 4));
+    }
+
+    #[test]
+    fn fault_that_has_struck_is_of_the_kind_that_was_drawn() {
+        for kind in Kind::of(Target::Call).filter(|kind| is_fate(*kind)) {
+            assert_eq!(kind_of(fate(kind, Duration::from_secs(1))), kind);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dauer::LocalExecutor;
 use dauer_hub::{Executor as _, Host, HostOptions, Inspection, Inspector, TroublePolicy};
 use dauer_replay::Registry;
-use dauer_store::{Env, HostId, Manage, SessionId};
+use dauer_store::{Env, HostId, SessionId};
 use futures::channel::oneshot;
 use futures::future::{Either, FutureExt, select};
 
@@ -173,7 +173,7 @@ impl Hosts {
             actions: Arc::clone(&self.actions),
             fuses: self.fuses,
         };
-        let wire = Arc::new(Wire::new(Arc::clone(&self.network), owner).old(!modern));
+        let wire = Wire::new(Arc::clone(&self.network), owner).old(!modern).hub_of_host();
         let executor_of_code: Arc<dyn dauer_hub::Executor> = match is_elsewhere(self.seed) {
             true => Elsewhere::new(Code { fuses: false, ..code }, &self.network, random),
             false => Arc::new(code),
@@ -199,7 +199,7 @@ impl Hosts {
 
     /// Tells the store that a host is dead, which is true: its sessions end before their leases do.
     async fn vouch_for_death(&self, owner: Owner) {
-        let wire = Wire::new(Arc::clone(&self.network), Owner::OUTSIDE);
+        let wire = Wire::new(Arc::clone(&self.network), Owner::OUTSIDE).hub();
         for session in self.network.sessions(owner) {
             // If the store does not take it, the lease runs out.
             let _ = wire.end_session(session).await;

@@ -12,7 +12,6 @@ use std::task::Poll;
 
 use dauer_audit::{Commit, CommitJournal, Snapshot};
 use dauer_core::limits::START_RETRY_MAX;
-use dauer_memory::MemoryHub;
 use dauer_store::{
     Batch, Checkpoint, Class, Committed, ExecutionId, Fence, Floor, History, InstanceId, Manage, Message,
     MessageId, Purge, Record, Refused, Revision, Status, Task, Timestamp,
@@ -20,7 +19,6 @@ use dauer_store::{
 use futures::FutureExt;
 
 use crate::executor::Executor;
-use crate::faults::Plan;
 use crate::history::{ClientHistory, View, What};
 use crate::trace::hash;
 use crate::unpoisoned;
@@ -29,8 +27,7 @@ type Results = Vec<Result<Committed, Refused>>;
 
 /// The journal of one run.
 pub(crate) struct Journal {
-    hub: Arc<MemoryHub>,
-    plan: Arc<Plan>,
+    hub: Arc<dyn Manage>,
     executor: Executor,
     history: Arc<ClientHistory>,
     state: Mutex<State>,
@@ -92,13 +89,8 @@ pub(crate) struct End {
 }
 
 impl Journal {
-    pub(crate) fn new(
-        hub: Arc<MemoryHub>,
-        plan: Arc<Plan>,
-        executor: Executor,
-        history: Arc<ClientHistory>,
-    ) -> Self {
-        Self { hub, plan, executor, history, state: Mutex::new(State::default()) }
+    pub(crate) fn new(hub: Arc<dyn Manage>, executor: Executor, history: Arc<ClientHistory>) -> Self {
+        Self { hub, executor, history, state: Mutex::new(State::default()) }
     }
 
     /// The same journal, which also keeps every run that a commit has ended.
@@ -147,8 +139,7 @@ impl Journal {
 
     /// The fences and records as they are now.
     pub(crate) fn look(&self, ids: Vec<InstanceId>) -> Vec<Option<(Fence, Record)>> {
-        let seen = self.plan.silently(|| self.hub.get(ids).now_or_never());
-        seen.and_then(Result::ok).unwrap_or_default()
+        self.hub.get(ids).now_or_never().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Lets a call of commits happen and writes down what it did. An amendment is nobody's: it has no epoch of its own.
@@ -292,8 +283,7 @@ impl Journal {
 
     /// Whether a start waits at an instance.
     fn waits(&self, instance: &InstanceId, start: MessageId) -> bool {
-        let seen = self.plan.silently(|| self.hub.inspect(vec![instance.clone()]).now_or_never());
-        let Some(Ok(seen)) = seen else { return false };
+        let Some(Ok(seen)) = self.hub.inspect(vec![instance.clone()]).now_or_never() else { return false };
         // Starts and rewinds are listed before all others.
         seen.into_iter().flatten().any(|seen| seen.messages.iter().any(|message| message.id == start))
     }
@@ -424,7 +414,7 @@ impl State {
     fn know_starts<'a>(&mut self, messages: impl IntoIterator<Item = &'a Message>) {
         for message in messages {
             if let Class::Start(start) = &message.class {
-                self.starts.entry(message.id).or_default().insert(start.record.execution);
+                self.starts.entry(message.id).or_default().insert(start.execution);
             }
         }
     }

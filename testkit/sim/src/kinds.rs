@@ -82,6 +82,8 @@ kinds! {
     CrashAfter = ("crash-after", Call, &[10, 30, 100, 300]),
     /// A hint is lost.
     HintLost = ("hint-lost", Hint, HINTS),
+    /// A hint is lost, and its listener is told that hints were.
+    HintForgotten = ("hint-forgotten", Hint, HINTS),
     /// A hint comes twice.
     HintTwice = ("hint-twice", Hint, HINTS),
     /// A hint comes after the next one.

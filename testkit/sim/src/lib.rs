@@ -53,9 +53,12 @@ pub mod random;
 mod rivals;
 mod run;
 mod shrink;
+mod stores;
 pub mod table;
 mod trace;
 mod wire;
+#[cfg(feature = "planted")]
+mod wrong;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

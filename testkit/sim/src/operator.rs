@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dauer_core::ledger::Ledger;
 use dauer_core::send::{self, StartRequest};
 use dauer_core::turn::{self, Found};
 use dauer_store::{
-    Batch, Checkpoint, Class, Create, Env, ExecutionId, InstanceId, List, Manage, Over, Purge, Query,
-    Refused, Reuse, Revision, Status,
+    Batch, Checkpoint, Class, Create, Env, ExecutionId, HubName, Inspection, InstanceId, List, Manage, Over,
+    Purge, Query, Refused, Reuse, Revision, Status, Store,
 };
 
 use crate::clients::Clients;
@@ -36,6 +37,11 @@ const PAGE: usize = 3;
 pub(crate) struct Operator {
     pub(crate) clients: Arc<Clients>,
     pub(crate) journal: Arc<Journal>,
+    /// The store behind the faults, with the hub.
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) name: HubName,
+    /// Whether the hub was seen once. It is never deleted.
+    pub(crate) seen: AtomicBool,
     /// The instances to look at more closely.
     pub(crate) ids: Vec<InstanceId>,
 }
@@ -49,7 +55,7 @@ impl Operator {
     pub(crate) async fn look_around(&self, mut random: Random) {
         loop {
             self.clients.sleep(random.duration(LOOK_PAUSE)).await;
-            match random.below(8) {
+            match random.below(13) {
                 0 => self.query().await,
                 1 => self.list().await,
                 2 if !self.ids.is_empty() => {
@@ -63,8 +69,57 @@ impl Operator {
                 5 => self.purge_nobody().await,
                 // Their answers are of this moment only; what counts is that asking does no harm.
                 6 => drop(self.hub().scale().await),
-                _ => drop(self.hub().dump(None).await),
+                7 => drop(self.hub().dump(None).await),
+                8 if !self.ids.is_empty() => {
+                    let at = random.index(self.ids.len());
+                    self.inspect(&self.ids[at]).await;
+                }
+                9 if !self.ids.is_empty() => {
+                    let at = random.index(self.ids.len());
+                    drop(self.hub().read_start(&self.ids[at]).await);
+                }
+                10 => self.sessions().await,
+                11 => self.hubs().await,
+                _ => self.delete_nothing().await,
             }
+        }
+    }
+
+    /// What is listed is among what waits and is open.
+    async fn inspect(&self, id: &InstanceId) {
+        let Ok(found) = self.hub().inspect(vec![id.clone()]).await else { return };
+        for Inspection { waiting, messages, open, tasks, .. } in found.into_iter().flatten() {
+            if waiting < messages.len() as u64 || open < tasks.len() as u64 {
+                self.clients.complain(format!("{id}: an inspection lists more than it counts"));
+            }
+        }
+    }
+
+    /// Each session is listed once, in the order of the ids (rule 24).
+    async fn sessions(&self) {
+        let Ok(sessions) = self.hub().sessions().await else { return };
+        if !sessions.is_sorted_by(|before, after| before.id < after.id) {
+            self.clients.complain("the sessions are not in the order of their ids".into());
+        }
+    }
+
+    /// The hub exists from its first session on.
+    async fn hubs(&self) {
+        let seen = self.seen.load(Ordering::Relaxed);
+        let (there, listed) = (self.store.has_hub(&self.name).await, self.store.hubs().await);
+        let listed = listed.map(|hubs| hubs.contains(&self.name));
+        if seen && (matches!(there, Ok(false)) || matches!(listed, Ok(false))) {
+            self.clients.complain(format!("the hub is gone: there {there:?}, listed {listed:?}"));
+        }
+        self.seen.fetch_or(matches!(there, Ok(true)), Ordering::Relaxed);
+    }
+
+    /// Deleting a hub that is not there succeeds.
+    async fn delete_nothing(&self) {
+        let Ok(nobody) = HubName::new("nobody") else { return };
+        match self.store.delete_hub(&nobody).await {
+            Ok(()) | Err(Refused::NotExecuted(_) | Refused::Unknown(_)) => {}
+            Err(other) => self.clients.complain(format!("an absent hub was not deleted: {other}")),
         }
     }
 
@@ -130,7 +185,7 @@ impl Operator {
             return;
         };
         if let Class::Start(begun) = &mut start.class {
-            begun.record.execution = record.execution;
+            begun.execution = record.execution;
         }
         let caller = self.clients.caller();
         let Ok(message) = send::terminate(id.clone(), None, false, caller) else { return };

@@ -39,8 +39,14 @@ pub struct Statistics {
     pub read: u64,
     /// Mail that was read for an instance while results began its next turn.
     pub met: u64,
-    /// Turns that claims won while they waited in the store.
-    pub awaited: u64,
+    /// Turns and tasks that sessions won and were told of.
+    pub won: u64,
+    /// Kept instances that sessions were told of because messages wait for them.
+    pub named: u64,
+    /// Recalls that were answered.
+    pub recalls: u64,
+    /// Turns and tasks that they returned.
+    pub recalled: u64,
     /// Commits and completions that were refused because somebody else had the item.
     pub fenced: u64,
     /// Answers of which the caller learned nothing.
@@ -147,7 +153,10 @@ impl Statistics {
         self.arrived += other.arrived;
         self.read += other.read;
         self.met += other.met;
-        self.awaited += other.awaited;
+        self.won += other.won;
+        self.named += other.named;
+        self.recalls += other.recalls;
+        self.recalled += other.recalled;
         self.fenced += other.fenced;
         self.unknown += other.unknown;
         self.unknown_commits += other.unknown_commits;

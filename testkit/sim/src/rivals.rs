@@ -281,8 +281,7 @@ impl Rivals {
     async fn take_care(&self, hosts: &Arc<Hosts>) {
         let mut lookout = Lookout::new(&self.network, hosts);
         for look in 1_u64.. {
-            let snapshot = self.network.plan.silently(|| collect(&*self.network.hub).now_or_never());
-            if let Some(Ok(snapshot)) = snapshot {
+            if let Some(Ok(snapshot)) = collect(&*self.network.raw).now_or_never() {
                 if liveness::is_drained(&snapshot) {
                     return;
                 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use dauer_audit::{Evidence, Snapshot, collect};
-use dauer_memory::{ManualClock, MemoryStore};
-use dauer_store::{Env, HubName, Timestamp};
+use dauer_memory::ManualClock;
+use dauer_store::{Env, HubName, Manage, Timestamp};
 use futures::FutureExt;
 use futures::future::{join, join_all, select};
 
@@ -30,6 +30,7 @@ use crate::model;
 use crate::operator::Operator;
 use crate::outcome::{Outcome, Statistics};
 use crate::random::Random;
+use crate::stores::Stores;
 use crate::trace::{Trace, hash};
 use crate::unpoisoned;
 use crate::wire::{Network, Wire};
@@ -55,7 +56,7 @@ const POISONED: u32 = 5_000;
 struct World {
     seed: u64,
     executor: Executor,
-    store: MemoryStore,
+    stores: Stores,
     plan: Arc<Plan>,
     network: Arc<Network>,
     journal: Arc<Journal>,
@@ -108,18 +109,22 @@ fn cases(seed: u64, config: &Config) -> Vec<Case> {
 
 /// The way to one hub, with whether hosts forget the revision of their fence, and whether the journal keeps ended runs.
 pub(crate) fn network(
-    (store, name): (&MemoryStore, HubName),
+    (stores, name): (&Stores, HubName),
     plan: &Arc<Plan>,
     executor: &Executor,
     (without_revision, with_ends): (bool, bool),
 ) -> Arc<Network> {
-    let hub = store.hub(name);
+    let raw: Arc<dyn Manage> = stores.raw.hub(name.clone());
+    let hub = stores.disturbed.hub(name.clone());
+    let of_hosts = stores.clone();
+    let open = Box::new(move || of_hosts.of_host().hub(name.clone()));
     let history = Arc::<ClientHistory>::default();
-    let (of_journal, of_hub) = (Arc::clone(&history), Arc::clone(&hub));
-    let journal = Journal::new(of_hub, Arc::clone(plan), executor.clone(), of_journal);
+    let journal = Journal::new(Arc::clone(&raw), executor.clone(), Arc::clone(&history));
     let journal = Arc::new(if with_ends { journal.with_ends() } else { journal });
     Arc::new(Network {
         hub,
+        open,
+        raw,
         executor: executor.clone(),
         plan: Arc::clone(plan),
         journal,
@@ -145,17 +150,16 @@ impl World {
         let clock = Arc::new(ManualClock::new(BEGINNING));
         let trace = Arc::new(Trace::new(config.trace));
         let executor = Executor::new(Arc::clone(&clock), trace, Random::stream(seed, 2));
-        let store = config.store(clock);
         let plan = Arc::new(Plan::new(swarm.clone(), Random::stream(seed, 3), executor.clone()));
         let env = Arc::new(SimEnv::new(executor.clone(), Owner::OUTSIDE, Random::stream(seed, 4)));
         if swarm.has(Kind::ClientClock) {
             env.set_skew_ms(skew_ms);
             plan.hit(Kind::ClientClock);
         }
-        store.set_env(Arc::clone(&env) as Arc<dyn Env>);
-        store.set_faults(Arc::clone(&plan) as Arc<dyn dauer_memory::FaultPlan>);
+        let stores = Stores::new((seed, config), clock, &plan, Arc::clone(&env) as Arc<dyn Env>);
         let without_revision = config.without_revision();
-        let network = network((&store, HubName::default()), &plan, &executor, (without_revision, false));
+        let of_hub = (&stores, HubName::default());
+        let network = network(of_hub, &plan, &executor, (without_revision, false));
         let journal = Arc::clone(&network.journal);
         let effects = Effects::default();
         let (Ok(old), Ok(modern)) =
@@ -168,7 +172,7 @@ impl World {
         let upgrades = swarm.has(Kind::Upgrade);
         let hosts = Arc::new(Hosts::new(Arc::clone(&network), seed, options, code, upgrades));
         let clients = Arc::new(Clients {
-            hub: Arc::new(Wire::new(Arc::clone(&network), Owner::OUTSIDE)),
+            hub: Wire::new(Arc::clone(&network), Owner::OUTSIDE).hub(),
             env,
             plan: Arc::clone(&plan),
             journal: Default::default(),
@@ -183,7 +187,7 @@ impl World {
         Self {
             seed,
             executor,
-            store,
+            stores,
             plan,
             network,
             journal,
@@ -207,7 +211,7 @@ impl World {
             Arc::new(Churn {
                 seed: self.seed,
                 executor: self.executor.clone(),
-                store: self.store.clone(),
+                stores: self.stores.clone(),
                 plan: Arc::clone(&self.plan),
                 swarm: self.swarm.clone(),
                 registries: self.registries.clone(),
@@ -236,7 +240,7 @@ impl World {
     }
 
     fn look(&self) -> Option<Snapshot> {
-        self.plan.silently(|| collect(&*self.network.hub).now_or_never())?.ok()
+        collect(&*self.network.raw).now_or_never()?.ok()
     }
 
     fn spawn_all(&self) {
@@ -245,7 +249,7 @@ impl World {
         }
         let chaos = Chaos {
             swarm: self.swarm.clone(),
-            store: self.store.clone(),
+            store: self.stores.raw.clone(),
             hosts: Arc::clone(&self.hosts),
             executor: self.executor.clone(),
             plan: Arc::clone(&self.plan),
@@ -255,8 +259,15 @@ impl World {
         let serving = self.cases.iter().map(|case| Arc::clone(&self.clients).serve(case.clone()));
         let serving = join_all(serving);
         let (clients, journal) = (Arc::clone(&self.clients), Arc::clone(&self.journal));
-        let operator =
-            Operator { clients, journal, ids: self.cases.iter().map(|case| case.id.clone()).collect() };
+        let operator = Operator {
+            clients,
+            journal,
+            store: Wire::new(Arc::clone(&self.network), Owner::OUTSIDE)
+                .store(Arc::clone(&self.stores.disturbed)),
+            name: HubName::default(),
+            seen: AtomicBool::new(false),
+            ids: self.cases.iter().map(|case| case.id.clone()).collect(),
+        };
         let (looks, poisoned) = self.operator;
         let (around, poison) = (Random::stream(self.seed, 8), Random::stream(self.seed, 9));
         let (executor, plan, hosts) =
@@ -284,7 +295,7 @@ impl World {
             hosts.resume_all();
             let mut lookout = Lookout::new(&network, &hosts);
             loop {
-                if let Some(Ok(snapshot)) = plan.silently(|| collect(&*network.hub).now_or_never()) {
+                if let Some(Ok(snapshot)) = collect(&*network.raw).now_or_never() {
                     if liveness::is_drained(&snapshot) {
                         break;
                     }
@@ -392,7 +403,10 @@ impl World {
         statistics.arrived = of(&told.arrived);
         statistics.read = of(&told.read);
         statistics.met = of(&told.met);
-        statistics.awaited = of(&told.awaited);
+        statistics.won = of(&told.won);
+        statistics.named = of(&told.named);
+        statistics.recalls = of(&told.recalls);
+        statistics.recalled = of(&told.recalled);
         statistics.fenced = of(&told.fenced);
         statistics.fenced_commits = of(&told.fenced_commits);
         statistics.unknown = of(&told.unknown);

@@ -1,9 +1,11 @@
 //! The figures of many seeds as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::coverage::{ACTIONS, CALLS, Coverage, EVENTS, HINTS, STATUSES, is_possible};
+use dauer_faults::Op;
+
+use crate::coverage::{ACTIONS, Coverage, EVENTS, HINTS, STATUSES, impossible, ops, uncalled};
 use crate::kinds::{Kind, Target};
 use crate::outcome::Statistics;
 
@@ -33,21 +35,44 @@ pub fn render(statistics: &Statistics) -> String {
 
 fn calls(text: &mut String, coverage: &Coverage) -> std::fmt::Result {
     let kinds: Vec<Kind> = Kind::of(Target::Call).collect();
-    writeln!(text, "faults by the store call they hit; '-' cannot be")?;
+    writeln!(text, "faults between a call and its answer, by operation; '-' cannot be")?;
     write!(text, "  {:FIRST$} {:>10}", "", "calls")?;
     for kind in &kinds {
         write!(text, " {:>width$}", kind.name(), width = kind.name().len().max(8))?;
     }
     writeln!(text)?;
-    for call in CALLS {
-        let made = coverage.made.get(&call).copied().unwrap_or_default();
-        write!(text, "  {:FIRST$} {made:>10}", format!("{call:?}"))?;
+    for op in ops() {
+        let made = coverage.made.get(&op).copied().unwrap_or_default();
+        write!(text, "  {op:FIRST$} {made:>10}")?;
         for kind in &kinds {
-            let count = coverage.calls.get(&(*kind, call)).copied().unwrap_or_default();
-            let cell = if is_possible(*kind, call) { count.to_string() } else { "-".into() };
+            let count = coverage.calls.get(&(*kind, op)).copied().unwrap_or_default();
+            let cell = if impossible(*kind, op).is_none() { count.to_string() } else { "-".into() };
             write!(text, " {cell:>width$}", width = kind.name().len().max(8))?;
         }
         writeln!(text)?;
+    }
+    reasons(text, &kinds)
+}
+
+/// Why some cells cannot have anything, and why some operations are missing.
+fn reasons(text: &mut String, kinds: &[Kind]) -> std::fmt::Result {
+    for op in Op::ALL {
+        if let Some(reason) = uncalled(*op) {
+            writeln!(text, "  no {op}: {reason}")?;
+        }
+    }
+    let mut reasons: BTreeMap<&str, (BTreeSet<Kind>, BTreeSet<Op>)> = BTreeMap::new();
+    for (kind, op) in kinds.iter().flat_map(|kind| ops().map(move |op| (*kind, op))) {
+        if let Some(reason) = impossible(kind, op) {
+            let (kinds, ops) = reasons.entry(reason).or_default();
+            kinds.insert(kind);
+            ops.insert(op);
+        }
+    }
+    for (reason, (kinds, ops)) in reasons {
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        let ops: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+        writeln!(text, "  no {} x {}: {reason}", kinds.join(", "), ops.join(", "))?;
     }
     Ok(())
 }
@@ -81,6 +106,8 @@ fn figures(text: &mut String, statistics: &Statistics) -> std::fmt::Result {
     let (unknown, committed) = (s.unknown_commits, s.unknown_committed);
     writeln!(text, "  {unknown} commits of unknown outcome, {committed} of them had happened")?;
     writeln!(text, "  {} answers of unknown outcome in all, {} hosts died", s.unknown, s.crashes)?;
+    writeln!(text, "  {} turns and tasks won, {} kept instances named", s.won, s.named)?;
+    writeln!(text, "  {} recalls returned {} turns and tasks", s.recalls, s.recalled)?;
     writeln!(text, "  {} instances restarted or started again under their id", s.begun_again)?;
     writeln!(text, "  {} activities executed, {} of them repeatedly", s.effects, s.effects_repeated)?;
     writeln!(text, "  {} turns of poison tried in vain", s.poisoned)?;

@@ -4,8 +4,9 @@
 use dauer_core::planted::Bug;
 use dauer_sim::{Config, run};
 
-/// Seeds that found on e275317 that an acknowledged start never ran: a purge had reset the epoch of its instance.
-const LOST_STARTS: [u64; 4] = [1, 57, 83, 111];
+/// Seeds that found on e275317 that an acknowledged start never ran: a purge had reset the epoch of its instance. These and the
+/// following draw other faults since they lie between callers and the store: what is left is that each removes something.
+const LOST_STARTS: [u64; 3] = [1, 57, 111];
 
 /// Seeds that found on e275317 that an equal start began the execution that a purge had removed.
 const RETURNED: [u64; 4] = [3, 5, 7, 9];

@@ -11,14 +11,13 @@ use dauer_sim::hunt::hunt;
 /// How many seeds a defect may hide from.
 const SEEDS: u64 = 1_000;
 
-const FOUND: [Defect; 28] = [
+const FOUND: [Defect; 27] = [
     Defect::AcceptRepeatInInbox,
     Defect::CompleteTwice,
     Defect::EndedDropsWhatFollowsAStart,
     Defect::EndedHidesStart,
     Defect::EndedKeepsMessages,
     Defect::ExistsIgnored,
-    Defect::ForgetDroppedClaim,
     Defect::FusedTaskStays,
     Defect::Lifo,
     Defect::LoseMessages,
@@ -27,10 +26,10 @@ const FOUND: [Defect; 28] = [
     Defect::MemoryClearedByReplace,
     Defect::MemoryOff,
     Defect::NoEpochCheck,
-    Defect::NotExecutedExecutes,
     Defect::PrologueAfterInbox,
     Defect::PurgeLiving,
     Defect::PurgeTakesWaitingStart,
+    Defect::RecallForgets,
     Defect::RemovalForgetsStart,
     Defect::RemovalKeepsEpochFloor,
     Defect::RemovalKeepsRevisionFloor,

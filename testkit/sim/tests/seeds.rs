@@ -33,14 +33,28 @@ fn seeds_are_clean_and_whatever_can_happen_happens() {
     let first = setting("DAUER_SIM_FIRST").unwrap_or(0);
     let count = setting("DAUER_SIM_SEEDS").unwrap_or(SEEDS_MIN);
     let Statistics {
-        coverage, churned, fused, arrived, read, met, fenced_commits, begun_again, seeds, ..
+        coverage,
+        churned,
+        fused,
+        arrived,
+        read,
+        met,
+        won,
+        named,
+        recalls,
+        recalled,
+        fenced_commits,
+        begun_again,
+        seeds,
+        ..
     } = clean(first..first + count).statistics;
     // A handful of seeds, when somebody asks for so few, need not have everything.
     if seeds >= SEEDS_MIN {
         assert_eq!(coverage.empty(), Vec::<String>::new(), "nothing was tested there");
         assert!(coverage.faults() >= 20 * seeds, "{} faults are too few", coverage.faults());
         assert!(churned.figures().iter().all(|(_, count)| *count > 0), "{churned:?}");
-        assert!([fused, arrived, read, met, fenced_commits, begun_again].iter().all(|count| *count > 0));
+        let counts = [fused, arrived, read, met, won, named, recalls, recalled, fenced_commits, begun_again];
+        assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     }
 }
 

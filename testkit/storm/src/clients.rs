@@ -186,7 +186,7 @@ impl Clients {
             Err(error) => return self.complain(format!("{}: no start: {error}", case.id)),
         };
         let Class::Start(begun) = &start.class else { return };
-        let execution = begun.record.execution;
+        let execution = begun.execution;
         loop {
             let create = Create::new(start.clone(), Reuse { replaceable: Vec::new() });
             let busy = self.calm.read().await;

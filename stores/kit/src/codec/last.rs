@@ -6,17 +6,17 @@ use sha2::{Digest, Sha256};
 use super::blob::Blob;
 use super::{FORMAT, Read, execution, message_ids, unseal, write_message, write_record, write_task};
 
-/// The last commit of an instance.
+/// The last commit of an instance. `S` names sessions: as the contract does, or by the store's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastCommit {
+pub struct LastCommit<S> {
     /// The execution in its fence.
     pub execution: ExecutionId,
     /// The revision in its fence.
     pub revision: Revision,
     /// The epoch in its fence.
     pub epoch: Epoch,
-    /// The store's key of the session that committed. `None` for an amendment.
-    pub by: Option<i64>,
+    /// The session that committed. `None` for an amendment.
+    pub by: Option<S>,
     /// The digest of an amendment. A fence identifies the commit of a session, because an epoch belongs to one session. Two
     /// clients may amend from the same fence, and only one of them may be answered as the author.
     pub amendment: Option<[u8; 32]>,
@@ -40,16 +40,23 @@ struct WireLast {
     taken: Vec<Vec<u8>>,
 }
 
-impl LastCommit {
-    /// Writes it beside a record with the execution `current`.
+impl<S> LastCommit<S> {
+    /// The same with another name for the session.
     #[must_use]
-    pub fn write(&self, current: ExecutionId) -> Vec<u8> {
+    pub fn named<T>(self, by: Option<T>) -> LastCommit<T> {
+        let Self { execution, revision, epoch, amendment, taken, .. } = self;
+        LastCommit { execution, revision, epoch, by, amendment, taken }
+    }
+
+    /// Writes it beside a record with the execution `current`. `by` is the store's key of the session.
+    #[must_use]
+    pub fn write(&self, by: Option<i64>, current: ExecutionId) -> Vec<u8> {
         let mut blob = Blob::new(FORMAT);
         if self.execution != current {
             blob.bytes(1, &self.execution.0.to_be_bytes());
         }
         blob.number(3, self.epoch.0);
-        if let Some(by) = self.by {
+        if let Some(by) = by {
             blob.present(4, by.cast_unsigned());
         }
         if let Some(amendment) = &self.amendment {
@@ -58,7 +65,9 @@ impl LastCommit {
         self.taken.iter().for_each(|id| blob.each(6, &id.0));
         blob.finish()
     }
+}
 
+impl LastCommit<i64> {
     /// Reads it beside a record with the execution `current` and `revision`.
     pub fn read(bytes: &[u8], current: ExecutionId, revision: Revision) -> Read<Self> {
         let wire: WireLast = unseal(bytes)?;

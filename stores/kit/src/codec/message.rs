@@ -4,23 +4,25 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{
-    Class, Control, Encoded, Epoch, ExecutionId, Fence, InstanceId, Item, Message, MessageId, Origin, Over,
-    QueueKey, Revision, Start, Task, TaskFence, Timestamp,
+    Class, Control, Encoded, Epoch, ExecutionId, Fence, InstanceId, Item, Message, MessageId, Opening,
+    Origin, Over, QueueKey, Revision, Task, TaskFence, Timestamp,
 };
 
-use super::record::{WireQueue, WireRecord, from_wire, queue_from_wire, queue_to_wire, to_wire};
+use super::record::{
+    WireParent, WireQueue, parent_from_wire, parent_to_wire, queue_from_wire, queue_to_wire,
+};
 use super::{Read, Unreadable, execution, instance_id, message_id, number, seal, unseal};
 
 /// The code of a start.
-pub const CLASS_START: u32 = 1;
+const CLASS_START: u32 = 1;
 /// The code of a rewind.
-pub const CLASS_REWIND: u32 = 2;
+const CLASS_REWIND: u32 = 2;
 /// The code of a suspend.
-pub const CLASS_SUSPEND: u32 = 3;
+const CLASS_SUSPEND: u32 = 3;
 /// The code of a resume.
-pub const CLASS_RESUME: u32 = 4;
+const CLASS_RESUME: u32 = 4;
 /// The code of a terminate.
-pub const CLASS_TERMINATE: u32 = 5;
+const CLASS_TERMINATE: u32 = 5;
 /// The code of every other message.
 pub const CLASS_ORDINARY: u32 = 6;
 
@@ -36,6 +38,21 @@ struct WireTurn {
     ordinal: Option<u32>,
 }
 
+/// The fields have the numbers of a record, which a start carried before format 8 of SQLite: such a start is read as well.
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireOpening {
+    #[prost(message, optional, tag = "1")]
+    queue: Option<WireQueue>,
+    #[prost(bytes = "vec", tag = "2")]
+    execution: Vec<u8>,
+    #[prost(int64, optional, tag = "10")]
+    scheduled: Option<i64>,
+    #[prost(message, optional, tag = "17")]
+    parent: Option<WireParent>,
+    #[prost(btree_map = "string, string", tag = "18")]
+    tags: BTreeMap<String, String>,
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 struct WireMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -47,7 +64,7 @@ struct WireMessage {
     #[prost(uint32, tag = "4")]
     class: u32,
     #[prost(message, optional, boxed, tag = "5")]
-    record: Option<Box<WireRecord>>,
+    opening: Option<Box<WireOpening>>,
     /// 1 refuse, 2 terminate; of starts and rewinds.
     #[prost(uint32, tag = "6")]
     over: u32,
@@ -123,8 +140,8 @@ pub fn class_code(class: &Class) -> u32 {
 /// Writes a message.
 #[must_use]
 pub fn write_message(message: &Message) -> Vec<u8> {
-    let start = match &message.class {
-        Class::Start(start) | Class::Rewind(start) => Some(start),
+    let opening = match &message.class {
+        Class::Start(opening) | Class::Rewind(opening) => Some(opening),
         Class::Control(_) | Class::Ordinary => None,
     };
     let (request, turn) = match &message.origin {
@@ -144,8 +161,8 @@ pub fn write_message(message: &Message) -> Vec<u8> {
         to: message.to.to_string(),
         execution: message.execution.map(|execution| execution.0.to_be_bytes().to_vec()),
         class: class_code(&message.class),
-        record: start.map(|start| Box::new(to_wire(&start.record))),
-        over: start.map_or(0, |start| match start.over {
+        opening: opening.map(|opening| Box::new(opening_to_wire(opening))),
+        over: opening.map_or(0, |opening| match opening.over {
             Over::Refuse => 1,
             Over::Terminate => 2,
         }),
@@ -173,7 +190,7 @@ pub fn read_message(bytes: &[u8]) -> Read<Message> {
         id: message_id(&wire.id)?,
         to: instance_id(wire.to)?,
         execution: wire.execution.as_deref().map(execution).transpose()?,
-        class: read_class(wire.class, wire.record, wire.over)?,
+        class: read_class(wire.class, wire.opening, wire.over)?,
         origin,
         answers: wire.answers.as_deref().map(message_id).transpose()?,
         visible_at: Timestamp(wire.visible_at),
@@ -181,19 +198,36 @@ pub fn read_message(bytes: &[u8]) -> Read<Message> {
     })
 }
 
-fn read_class(class: u32, record: Option<Box<WireRecord>>, over: u32) -> Read<Class> {
-    let start = || {
-        let record = record.ok_or_else(|| Unreadable::of("a start without a record"))?;
+fn opening_to_wire(opening: &Opening) -> WireOpening {
+    WireOpening {
+        queue: Some(queue_to_wire(&opening.queue)),
+        execution: opening.execution.0.to_be_bytes().to_vec(),
+        scheduled: opening.scheduled.map(|time| time.0),
+        parent: opening.parent.as_deref().map(parent_to_wire),
+        tags: opening.tags.to_map(),
+    }
+}
+
+fn read_class(class: u32, opening: Option<Box<WireOpening>>, over: u32) -> Read<Class> {
+    let opening = || {
+        let wire = opening.ok_or_else(|| Unreadable::of("a start without an opening"))?;
         let over = match over {
             1 => Over::Refuse,
             2 => Over::Terminate,
-            _ => return Err(Unreadable::of("the wish of a start")),
+            _ => return Err(Unreadable::of("what a start may replace")),
         };
-        Ok(Box::new(Start { record: from_wire(*record)?, over }))
+        Ok(Box::new(Opening {
+            queue: queue_from_wire(wire.queue)?,
+            execution: execution(&wire.execution)?,
+            parent: wire.parent.map(parent_from_wire).transpose()?,
+            tags: wire.tags.into(),
+            scheduled: wire.scheduled.map(Timestamp),
+            over,
+        }))
     };
     Ok(match class {
-        CLASS_START => Class::Start(start()?),
-        CLASS_REWIND => Class::Rewind(start()?),
+        CLASS_START => Class::Start(opening()?),
+        CLASS_REWIND => Class::Rewind(opening()?),
         CLASS_SUSPEND => Class::Control(Control::Suspend),
         CLASS_RESUME => Class::Control(Control::Resume),
         CLASS_TERMINATE => Class::Control(Control::Terminate),

@@ -20,9 +20,8 @@ pub use blob::Blob;
 pub use code::{kind_code, kind_of, reason_code, reason_of, status_code, status_of};
 pub use last::{LastCommit, digest};
 pub use message::{
-    CLASS_ORDINARY, CLASS_RESUME, CLASS_REWIND, CLASS_START, CLASS_SUSPEND, CLASS_TERMINATE, class_code,
-    read_item, read_message, read_task, read_task_body, write_item, write_message, write_task,
-    write_task_body,
+    CLASS_ORDINARY, class_code, read_item, read_message, read_task, read_task_body, write_item,
+    write_message, write_task, write_task_body,
 };
 pub use record::{
     WireQueue, hold_code, queue_from_wire, queue_to_wire, read_base, read_details, read_record, read_tags,

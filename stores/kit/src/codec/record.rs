@@ -36,7 +36,7 @@ struct WireTrouble {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct WireParent {
+pub(super) struct WireParent {
     #[prost(string, tag = "1")]
     instance: String,
     #[prost(bytes = "vec", tag = "2")]
@@ -66,7 +66,7 @@ struct WireEntity {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WireRecord {
+struct WireRecord {
     #[prost(message, optional, tag = "1")]
     queue: Option<WireQueue>,
     #[prost(bytes = "vec", tag = "2")]
@@ -286,7 +286,7 @@ fn trouble_to_wire(trouble: &Trouble) -> WireTrouble {
     }
 }
 
-fn parent_to_wire(parent: &Parent) -> WireParent {
+pub(super) fn parent_to_wire(parent: &Parent) -> WireParent {
     WireParent {
         instance: parent.instance.to_string(),
         execution: parent.execution.0.to_be_bytes().to_vec(),
@@ -323,7 +323,7 @@ pub fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
     })
 }
 
-pub(super) fn to_wire(record: &Record) -> WireRecord {
+fn to_wire(record: &Record) -> WireRecord {
     WireRecord {
         queue: Some(queue_to_wire(&record.queue)),
         execution: record.execution.0.to_be_bytes().to_vec(),
@@ -364,7 +364,7 @@ fn entity_to_wire(entity: &EntityRecord) -> WireEntity {
     }
 }
 
-pub(super) fn from_wire(wire: WireRecord) -> Read<Record> {
+fn from_wire(wire: WireRecord) -> Read<Record> {
     let hold = hold_of(wire.hold, wire.hold_from)?;
     Ok(Record {
         queue: queue_from_wire(wire.queue)?,
@@ -404,7 +404,7 @@ fn trouble_from_wire(wire: WireTrouble) -> Read<Box<Trouble>> {
     }))
 }
 
-fn parent_from_wire(wire: WireParent) -> Read<Box<Parent>> {
+pub(super) fn parent_from_wire(wire: WireParent) -> Read<Box<Parent>> {
     Ok(Box::new(Parent {
         instance: instance_id(wire.instance)?,
         execution: execution(&wire.execution)?,

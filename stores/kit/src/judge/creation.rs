@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use dauer_core::limits::START_RETRY_MAX;
 use dauer_store::{
-    Cause, Class, Create, ExecutionId, Message, MessageId, Over, Record, Refused, Reuse, Revision, Start,
+    Cause, Class, Create, ExecutionId, Message, MessageId, Opening, Over, Record, Refused, Reuse, Revision,
     Status, Times, Timestamp,
 };
 
@@ -21,7 +21,7 @@ pub enum Creation {
 ///
 /// # Errors
 /// If the message is of another class.
-pub fn start_of(create: &Create) -> Result<&Start, Refused> {
+pub fn start_of(create: &Create) -> Result<&Opening, Refused> {
     match &create.start.class {
         Class::Start(start) => Ok(start),
         _ => Err(Refused::NotExecuted(Cause::new("only a message of class Start creates an instance"))),
@@ -42,12 +42,11 @@ pub fn creation(status: Status, opening: bool, reuse: &Reuse) -> Result<Creation
     }
 }
 
-/// The record of a new instance, from the one that its start carries (rule 5).
+/// The record of an instance that is created now (rule 5).
 #[must_use]
 pub fn newborn(record: Record, revision: Revision, now: Timestamp) -> Record {
-    let (scheduled, completed) = (record.times.scheduled, None);
-    let times = Times { created: now, accepted: now, updated: now, scheduled, completed };
-    Record { revision, times, history_len: 0, history_bytes: 0, attempts: 0, trouble: None, ..record }
+    let times = Times { created: now, accepted: now, updated: now, ..record.times };
+    Record { revision, times, ..record }
 }
 
 /// The same start with the wish to end the run that it meets.

@@ -1,12 +1,11 @@
 //! Delivery: whether an instance takes a message (rules 1, 4, 5 and 10).
 
 use dauer_core::limits::MEMORY_AGE_MAX;
-use dauer_core::planted::{self, Bug};
-use dauer_store::{Class, DropReason, Hold, Message, Record, Revision, Start, Timestamp};
+use dauer_store::{Class, DropReason, Hold, Message, Opening, Record, Revision, Timestamp};
 
 /// The start that a start or rewind carries. Both create and reopen instances.
 #[must_use]
-pub fn opens(message: &Message) -> Option<&Start> {
+pub fn opens(message: &Message) -> Option<&Opening> {
     match &message.class {
         Class::Start(start) | Class::Rewind(start) => Some(start),
         Class::Control(_) | Class::Ordinary => None,
@@ -57,7 +56,7 @@ pub fn why_dropped(record: &Record, message: &Message, facts: Facts) -> Option<D
         Some(DropReason::Repeat)
     } else if ended && facts.for_next_run {
         None
-    } else if other_run && !planted::is_on(Bug::StaleExecution) {
+    } else if other_run && !planted!(Bug::StaleExecution) {
         Some(DropReason::OtherExecution)
     } else {
         ended.then_some(DropReason::Ended)
@@ -68,7 +67,7 @@ pub fn why_dropped(record: &Record, message: &Message, facts: Facts) -> Option<D
 #[must_use]
 pub fn created_by(message: &Message, floor: Revision) -> Option<Record> {
     let record = match opens(message) {
-        Some(start) => start.record.clone(),
+        Some(opening) => opening.record(message.id),
         None => Record::entity(message.to.entity_name()?, message, floor),
     };
     // A message for one run of an instance cannot begin another.

@@ -47,7 +47,7 @@ pub fn awaits_start(record: &Record) -> bool {
 /// Whether an instance that [awaits a start](awaits_start) begins with that message.
 #[must_use]
 pub fn is_next_start(record: &Record, message: &Message) -> bool {
-    opens(message).is_some_and(|s| record.status.is_ended() || s.record.execution == record.execution)
+    opens(message).is_some_and(|s| record.status.is_ended() || s.execution == record.execution)
 }
 
 /// Whole batches from the one that holds event `from`, about `max_bytes` and at least one.

@@ -1,34 +1,12 @@
-//! Who gets what: fairness, sizes, and what becomes of answers that nobody received.
+//! Which session wins which work: fairness and sizes, and what a wait returns.
 
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
-use dauer_memory::{Call, Fault, FaultPlan};
 use dauer_store::*;
 use futures::FutureExt as _;
 use futures::executor::block_on;
-use futures::poll;
 
 use crate::support::*;
-
-/// The first call of a kind is slow to answer.
-struct SlowOnce(std::sync::Mutex<Option<Call>>);
-
-impl FaultPlan for SlowOnce {
-    fn next(&self, call: Call) -> Fault {
-        let mut slow = self.0.lock().unwrap();
-        if *slow == Some(call) {
-            *slow = None;
-            return Fault::DelayAfter(Duration::from_secs(1));
-        }
-        Fault::None
-    }
-}
-
-fn slow_once(w: &World, call: Call) {
-    w.store.set_faults(Arc::new(SlowOnce(std::sync::Mutex::new(Some(call)))));
-}
 
 #[test]
 fn queues_take_turns_within_a_claim_and_from_one_to_the_next() {
@@ -86,7 +64,7 @@ fn tasks_that_fit_exactly_fit() {
     let turn = turn_of(&session, "order");
     let three = [(); 3].map(|()| w.task(&turn, "pay"));
     commit(&session, Checkpoint { tasks: three.into(), ..step(&turn) }).unwrap();
-    let claim = |bytes| block_on(session.claim_activities(Want { bytes, ..want(9) })).unwrap().len();
+    let claim = |bytes| tasks_of(&session, Want { bytes, ..want(9) }).len();
     assert_eq!(claim(20), 2, "ten bytes each");
     assert_eq!(claim(20), 1, "the third");
 }
@@ -123,56 +101,6 @@ fn a_start_that_is_not_due_never_comes_alone() {
 }
 
 #[test]
-fn a_dropped_claim_waits_for_a_claim_that_may_have_it() {
-    let w = World::new();
-    w.create(&w.start("order", "Orders"));
-    let session = w.session();
-    slow_once(&w, Call::ClaimTurns);
-    block_on(async {
-        let mut claim = session.claim_turns(want(1));
-        assert!(poll!(&mut claim).is_pending());
-    });
-    assert!(turns(&session, Want { queues: only("Refunds"), ..want(1) }).is_empty(), "not asked for");
-    assert!(turns(&w.session(), want(1)).is_empty(), "it is held");
-    let turn = turn_of(&session, "order");
-    assert_eq!(turn.fence.epoch, Epoch(1), "it has not changed hands");
-    assert!(turns(&session, want(1)).is_empty(), "handed out once");
-}
-
-#[test]
-fn two_claims_of_one_session_never_return_the_same() {
-    let w = World::new();
-    w.create(&w.start("order", "Orders"));
-    let session = w.session();
-    slow_once(&w, Call::ClaimTurns);
-    block_on(async {
-        let mut slow = session.claim_turns(want(1));
-        assert!(poll!(&mut slow).is_pending());
-        let quick = session.claim_turns(want(1)).await.unwrap();
-        assert_eq!(names(&quick), ["order"]);
-        let Poll::Ready(late) = poll!(&mut slow) else { panic!("one pause is enough") };
-        assert!(late.unwrap().is_empty(), "the other claim has it");
-    });
-}
-
-#[test]
-fn a_dropped_claim_of_tasks_comes_back() {
-    let w = World::new();
-    w.create(&w.start("order", "Orders"));
-    let session = w.session();
-    let turn = turn_of(&session, "order");
-    commit(&session, Checkpoint { tasks: vec![w.task(&turn, "pay")], ..step(&turn) }).unwrap();
-    slow_once(&w, Call::ClaimActivities);
-    block_on(async {
-        let mut claim = session.claim_activities(want(1));
-        assert!(poll!(&mut claim).is_pending());
-    });
-    assert!(tasks(&w.session()).is_empty());
-    let leases = tasks(&session);
-    assert_eq!((leases.len(), leases[0].fence.epoch, leases[0].attempts), (1, Epoch(1), 0));
-}
-
-#[test]
 fn the_epoch_grows_whenever_the_instance_comes_from_the_store() {
     let w = World::new();
     w.create(&w.start("order", "Orders"));
@@ -186,57 +114,69 @@ fn the_epoch_grows_whenever_the_instance_comes_from_the_store() {
     assert_eq!(give_back(&two, turn_of(&two, "order")), Epoch(3));
 }
 
-#[test]
-fn what_sleeps_tells_when_it_is_due() {
-    let w = World::new();
-    let session = w.session();
-    let next = |queues: Queues| block_on(session.next_due(&queues)).unwrap();
-    assert_eq!(next(Queues::default()), None);
-    w.create(&w.start("ready", "Orders"));
-    let at_once = Some(Duration::ZERO);
-    assert_eq!(next(Queues::default()), at_once, "it may not have been there when a claim found nothing");
-    w.clock.advance(DUE_OVERLAP);
-    assert_eq!(next(Queues::default()), None, "what is ready waits for no time");
-    w.create(&Message { visible_at: BEGIN.after(HOUR + DUE_OVERLAP), ..w.start("later", "Orders") });
-    assert_eq!(next(Queues::default()), Some(HOUR));
-    assert_eq!(next(only("Refunds")), None);
-    let turn = turn_of(&session, "ready");
-    let delay = Duration::from_secs(9);
-    let rests = Release { delay, ..release(Item::Turn(turn.fence)) };
-    block_on(session.release(vec![rests])).remove(0).unwrap();
-    assert_eq!(next(Queues::default()), Some(delay));
+/// A look of a session with credit for turns of all queues.
+fn waits(session: &Arc<dyn Work>) -> impl Future<Output = Result<Next, Refused>> {
+    session.credit(want(9).credit(next_number(), true));
+    let session = Arc::clone(session);
+    let env = StillEnv;
+    async move { session.next(Until::At(&env, Steady(i64::MAX))).await }
 }
 
 #[test]
-fn what_a_session_keeps_is_due_for_it_alone_as_long_as_it_lives() {
+fn wait_is_answered_by_the_write_that_makes_work_ready() {
+    let w = World::new();
+    let session = w.session();
+    let mut wait = Box::pin(waits(&session));
+    assert!((&mut wait).now_or_never().is_none(), "nothing is ready");
+    w.create(&w.start("order", "Orders"));
+    let held = block_on(w.hub.inspect(vec![id("order")])).unwrap().remove(0).unwrap();
+    assert_eq!(held.holder.map(|holder| holder.session), Some(session.session()), "in the same write");
+    let next = wait.now_or_never().expect("it is won").unwrap();
+    assert_eq!(names(&next.turns), ["order"]);
+}
+
+#[test]
+fn credit_is_not_spent_twice_while_answers_wait() {
+    let w = World::new();
+    let session = w.session();
+    session.credit(want(2).credit(next_number(), true));
+    for name in ["a", "b", "c"] {
+        w.create(&w.start(name, "Orders"));
+    }
+    assert_eq!(names(&block_on(session.next(Until::Once)).unwrap().turns), ["a", "b"]);
+    assert_eq!(names(&block_on(session.next(Until::Once)).unwrap().turns), ["c"]);
+}
+
+#[test]
+fn mail_of_a_kept_instance_is_named_when_it_becomes_visible() {
     let w = World::new();
     let (keeper, other) = (w.session(), w.session());
     w.create(&w.start("kept", "Orders"));
     let turn = turn_of(&keeper, "kept");
     commit(&keeper, Checkpoint { then: Then::Keep, ..step(&turn) }).unwrap();
+    let mail = |session: &Arc<dyn Work>| block_on(session.next(Until::Once)).unwrap().mail;
     w.send(&Message { visible_at: BEGIN.after(HOUR), ..w.event("kept") });
-    let next = |session: &Arc<dyn Work>| block_on(session.next_due(&Queues::default())).unwrap();
-    assert_eq!(block_on(keeper.waiting_mail()).unwrap().next, Some(HOUR));
-    assert_eq!((next(&keeper), next(&other)), (None, None), "no claim gets it");
-    w.clock.advance(LEASE);
+    assert_eq!((mail(&keeper), mail(&other)), (vec![], vec![]));
+    w.clock.advance(HOUR);
+    block_on(keeper.renew()).unwrap();
     block_on(other.renew()).unwrap();
-    assert_eq!(turns(&other, want(1)), [], "it is not due");
-    assert_eq!(next(&other), Some(HOUR - LEASE), "the claim has found that its session expired");
+    assert_eq!((mail(&keeper), mail(&other)), (vec![id("kept")], vec![]));
+    assert!(turns(&other, want(1)).is_empty(), "it is held");
 }
 
 #[test]
-fn a_claim_that_waits_is_answered_with_what_becomes_ready() {
+fn recall_returns_what_the_session_was_never_given() {
     let w = World::new();
-    let session = w.session();
-    w.create(&w.start("before", "Orders"));
-    let mut waits = session.await_turns(Want { queues: only("Orders"), ..want(9) });
-    assert!((&mut waits).now_or_never().is_none(), "what was ready already is left to claims that ask");
-    w.create(&w.start("other", "Refunds"));
-    assert!((&mut waits).now_or_never().is_some_and(|turns| names(&turns.unwrap()) == ["before"]));
-    let mut waits = session.await_turns(Want { queues: only("Orders"), ..want(9) });
-    assert!((&mut waits).now_or_never().is_none());
     w.create(&w.start("order", "Orders"));
-    let turn = waits.now_or_never().expect("it is ready").unwrap().remove(0);
-    assert_eq!(turn.fence.instance, id("order"));
-    commit(&session, step(&turn)).unwrap();
+    let session = w.session();
+    let number = next_number();
+    session.credit(want(1).credit(number, true));
+    drop(session.next(Until::Once).now_or_never());
+    w.create(&w.start("later", "Orders"));
+    let recalled = block_on(session.recall(number, number)).unwrap();
+    assert!(!recalled.turns.is_empty(), "it has won");
+    session.credit(want(9).credit(number, true));
+    assert!(block_on(session.next(Until::Once)).unwrap().turns.is_empty(), "the number is recalled");
+    let again = block_on(session.recall(number, number)).unwrap();
+    assert_eq!(names(&again.turns), names(&recalled.turns));
 }

@@ -158,9 +158,9 @@ fn another_start_makes_another_instance_of_it() {
     let turn = turn_of(&session, "order");
     let Class::Start(carried) = start.class else { unreachable!() };
     let mut next = step(&turn);
-    let execution = carried.record.execution;
+    let execution = carried.execution;
     next.history = History::Replace { execution, batches: vec![batch(1)], prologue: Vec::new() };
-    next.record = Record { hold: Hold::Open, status: Status::Running, ..carried.record };
+    next.record = Record { hold: Hold::Open, status: Status::Running, ..carried.record(start.id) };
     commit(&session, next).unwrap();
     let times = w.get("order").1.times;
     assert_eq!((times.created, times.completed), (BEGIN.after(HOUR), None));
@@ -176,10 +176,10 @@ fn a_run_begins_with_its_start_wherever_it_stands() {
     let (event, start, other) = (w.event("order"), w.start("order", "Orders"), w.start("order", "Orders"));
     let Class::Start(carried) = start.class.clone() else { unreachable!() };
     let mut next = step(&turn);
-    let execution = carried.record.execution;
+    let execution = carried.execution;
     let prologue = vec![other.clone(), event.clone(), start.clone()];
     next.history = History::Replace { execution, batches: Vec::new(), prologue };
-    next.record = Record { hold: Hold::Open, ..carried.record };
+    next.record = Record { hold: Hold::Open, ..carried.record(start.id) };
     commit(&session, next).unwrap();
     assert_eq!(ids(&turn_of(&session, "order").messages), [start.id, other.id, event.id]);
     let counted = w.dump().into_iter().filter(|item| matches!(item, DumpItem::Dropped(..))).count();

@@ -1,8 +1,6 @@
-//! Hints: what is told, and what is not worth telling. Whoever listens may miss any of them, and asks again for nothing
-//! that was never told.
+//! Hints: which changes a listener learns of.
 
 use dauer_store::*;
-use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
 
 use crate::support::*;
@@ -14,24 +12,6 @@ fn heard(changes: &mut Changes) -> Vec<Hint> {
         heard.push(hint);
     }
     heard
-}
-
-#[test]
-fn a_task_that_anyone_may_have_is_told_and_one_that_rests_is_not() {
-    let w = World::new();
-    w.create(&w.start("order", "Orders"));
-    let session = w.session();
-    let turn = turn_of(&session, "order");
-    let mut changes = w.hub.changes();
-    let tasks = vec![w.task(&turn, "pay"), w.task(&turn, "ship")];
-    let taken = commit(&session, Checkpoint { tasks, take: 1, ..step(&turn) }).unwrap().taken;
-    let ready =
-        |hints: Vec<Hint>| hints.into_iter().filter(|hint| *hint == Hint::Ready(Kind::Activity)).count();
-    assert_eq!(ready(heard(&mut changes)), 1, "one of the two is free");
-
-    let item = || Item::Task(taken[0].fence.clone());
-    block_on(session.release(vec![Release { delay: HOUR, ..release(item()) }])).remove(0).unwrap();
-    assert_eq!(ready(heard(&mut changes)), 0, "it rests for an hour");
 }
 
 #[test]

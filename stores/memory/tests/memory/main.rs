@@ -1,5 +1,5 @@
-//! What the memory store does beyond the conformance suite: the decisions that the contract leaves to it, its faults,
-//! and its determinism.
+//! What the memory store does beyond the conformance suite: the decisions that the contract leaves to it, its handles, and
+//! its determinism.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed; helpers are not seen as tests")]
 
@@ -7,7 +7,7 @@ mod claims;
 mod commits;
 mod delivery;
 mod dumps;
-mod faults;
+mod handles;
 mod hints;
 mod reads;
 mod sessions;

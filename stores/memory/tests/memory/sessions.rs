@@ -1,9 +1,7 @@
 //! The lives of sessions, and what becomes of what they hold.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use dauer_memory::{Call, Fault, FaultPlan};
 use dauer_store::*;
 use futures::executor::block_on;
 
@@ -29,7 +27,7 @@ fn an_expired_session_that_renews_has_what_nobody_took() {
     let lease = tasks(&session).remove(0);
     w.clock.advance(LEASE);
     let other = w.session();
-    let taken = block_on(other.claim_activities(Want { queues: only("pay"), ..want(9) })).unwrap();
+    let taken = tasks_of(&other, Want { queues: only("pay"), ..want(9) });
     assert_eq!(taken.len(), 1, "one of them is taken");
     assert_eq!(block_on(session.renew()).unwrap(), [Lost { item: Item::Task(lease.fence.clone()) }]);
     assert_eq!(block_on(session.renew()).unwrap(), [], "told once");
@@ -60,7 +58,7 @@ fn a_session_ended_by_proof_never_acts_again() {
 
     fenced(commit(&session, step(&turn)));
     fenced(block_on(session.renew()));
-    fenced(block_on(session.claim_turns(want(1))));
+    fenced(try_turns(&session, want(1)));
     fenced(block_on(session.load_history(&turn.fence, 0, 1)));
     fenced(block_on(session.release(vec![release(Item::Turn(turn.fence))])).remove(0));
     assert_eq!(complete(&session, w.answer(&lease)), Delivered::Dropped(DropReason::NotHeld));
@@ -98,37 +96,18 @@ fn a_withdrawn_task_goes_with_its_holder() {
     }
 }
 
-/// Nobody answers a task that no host ever received, or whose host is dead: there is nothing to wait for.
+/// No host answers a task whose holder is dead.
 #[test]
-fn a_task_that_nobody_runs_goes_with_its_run() {
-    for lost in ["the answer of its claim", "the host that had it"] {
-        let w = World::new();
-        with_task(&w, "order");
-        let session = w.session();
-        let other = if lost == "the host that had it" {
-            assert_eq!(tasks(&session).len(), 1);
-            w.clock.advance(LEASE);
-            w.session()
-        } else {
-            w.store.set_faults(Arc::new(LoseClaimedTasks));
-            assert!(block_on(session.claim_activities(want(1))).is_err());
-            w.store.clear_faults();
-            w.session()
-        };
-        w.send(&w.message("order", Class::Control(Control::Terminate)));
-        commit(&other, ended(&turn_of(&other, "order"), Status::Terminated)).unwrap();
-        let left = w.dump().iter().filter(|item| matches!(item, DumpItem::Task(_))).count();
-        assert_eq!((left, w.dropped(DropReason::Withdrawn)), (0, 1), "{lost}");
-    }
-}
-
-/// The store carries out claims of tasks, and their answers are lost.
-struct LoseClaimedTasks;
-
-impl FaultPlan for LoseClaimedTasks {
-    fn next(&self, call: Call) -> Fault {
-        if call == Call::ClaimActivities { Fault::ExecuteAndFail } else { Fault::None }
-    }
+fn task_of_a_dead_host_goes_with_its_run() {
+    let w = World::new();
+    with_task(&w, "order");
+    assert_eq!(tasks(&w.session()).len(), 1);
+    w.clock.advance(LEASE);
+    let other = w.session();
+    w.send(&w.message("order", Class::Control(Control::Terminate)));
+    commit(&other, ended(&turn_of(&other, "order"), Status::Terminated)).unwrap();
+    let left = w.dump().iter().filter(|item| matches!(item, DumpItem::Task(_))).count();
+    assert_eq!((left, w.dropped(DropReason::Withdrawn)), (0, 1));
 }
 
 #[test]

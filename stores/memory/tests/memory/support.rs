@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::executor::block_on;
+use futures::future::BoxFuture;
 
 use dauer_memory::{ManualClock, MemoryHub, MemoryStore};
 use dauer_store::*;
@@ -32,8 +33,40 @@ pub(crate) fn message_id(number: u64) -> MessageId {
     MessageId(u128::from(number).to_be_bytes())
 }
 
+/// What a session asks for, of turns or of tasks.
+#[derive(Clone)]
+pub(crate) struct Want {
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
+    pub(crate) queues: Queues,
+}
+
 pub(crate) fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
+    Want { count, bytes: usize::MAX, queues: Queues::default() }
+}
+
+impl Want {
+    /// Credit for turns, or for tasks, under the next number of its session.
+    pub(crate) fn credit(self, number: u64, turns: bool) -> Credit {
+        let amount = Amount { count: self.count, bytes: self.bytes };
+        let (turns, tasks) = if turns { (amount, Amount::default()) } else { (Amount::default(), amount) };
+        Credit { number, turns, tasks, queues: self.queues, tags: Tags::new() }
+    }
+}
+
+/// Numbers of credit: they grow for every session.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn next_number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Looks once with that credit, and has none afterwards.
+fn look(session: &Arc<dyn Work>, want: Want, turns: bool) -> Result<Next, Refused> {
+    session.credit(want.credit(next_number(), turns));
+    let next = block_on(session.next(Until::Once));
+    session.credit(Credit { number: next_number(), ..Credit::default() });
+    next
 }
 
 pub(crate) fn only(name: &str) -> Queues {
@@ -83,8 +116,7 @@ impl World {
         let message = self.event(to);
         let queue = QueueKey::new(Kind::Orchestration, name, None);
         let execution = ExecutionId(u128::from_be_bytes(message.id.0) << 32);
-        let record = Record::pending(queue, execution, message.id);
-        Message { class: Class::Start(Box::new(Start { record, over: Over::Refuse })), ..message }
+        Message { class: Class::Start(Box::new(Opening::new(queue, execution))), ..message }
     }
 
     pub(crate) fn try_create(&self, start: Message, reuse: Reuse) -> Result<Created, Refused> {
@@ -171,8 +203,12 @@ pub(crate) fn dump_of(hub: &MemoryHub) -> Vec<DumpItem> {
     }
 }
 
+pub(crate) fn try_turns(session: &Arc<dyn Work>, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
+    look(session, want, true).map(|next| next.turns)
+}
+
 pub(crate) fn turns(session: &Arc<dyn Work>, want: Want) -> Vec<ClaimedTurn> {
-    block_on(session.claim_turns(want)).unwrap()
+    try_turns(session, want).unwrap()
 }
 
 pub(crate) fn turn_of(session: &Arc<dyn Work>, of: &str) -> ClaimedTurn {
@@ -182,7 +218,11 @@ pub(crate) fn turn_of(session: &Arc<dyn Work>, of: &str) -> ClaimedTurn {
 }
 
 pub(crate) fn tasks(session: &Arc<dyn Work>) -> Vec<TaskLease> {
-    block_on(session.claim_activities(want(100))).unwrap()
+    tasks_of(session, want(100))
+}
+
+pub(crate) fn tasks_of(session: &Arc<dyn Work>, want: Want) -> Vec<TaskLease> {
+    look(session, want, false).unwrap().tasks
 }
 
 pub(crate) fn names(turns: &[ClaimedTurn]) -> Vec<&str> {
@@ -232,4 +272,30 @@ pub(crate) fn release(item: Item) -> Release {
 
 pub(crate) fn fenced<T: std::fmt::Debug>(result: Result<T, Refused>) {
     assert!(matches!(result, Err(Refused::Fenced)), "{result:?}");
+}
+
+/// The environment of a host whose clock stands still.
+#[derive(Default)]
+pub(crate) struct StillEnv;
+
+impl Env for StillEnv {
+    fn now(&self) -> Timestamp {
+        BEGIN
+    }
+
+    fn steady(&self) -> Steady {
+        Steady(0)
+    }
+
+    fn sleep_until(&self, _at: Steady) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, _work: BoxFuture<'static, ()>) {
+        panic!("a wait spawns nothing")
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
 }

@@ -1,4 +1,4 @@
-//! What a handle has done, for whoever asks.
+//! The cost of what a handle has done.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,8 +9,7 @@ use dauer_store::Effort;
 
 use crate::options::Durability;
 
-/// What beginning the log anew costs: the log is made durable, its pages move into the file, which is made durable too,
-/// and so is the new beginning.
+/// The syncs of a restart of the log: of the log, of the file that its pages move into, and of the new beginning.
 const RESTART_SYNCS: u64 = 3;
 
 /// Counted by the writer, read by anyone.
@@ -18,7 +17,7 @@ pub(crate) struct Tally {
     log: PathBuf,
     /// Whether every commit is made durable at once.
     synced: bool,
-    /// How often the log had begun anew when the file was opened.
+    /// Restarts of the log before the file was opened.
     restarts_before: u32,
     commits: AtomicU64,
     turns: AtomicU64,
@@ -71,8 +70,8 @@ impl Tally {
     }
 }
 
-/// How often the log has begun anew: a number in its head. SQLite puts no locks on the log itself, so that it may be
-/// opened beside it. What cannot be read counts as nothing; it is a figure, not a fact that anything depends on.
+/// The restarts of the log, a number in its head. SQLite puts no locks on the log itself, so that it may be opened beside it.
+/// A log that cannot be read counts as 0: the number is only shown.
 fn restarts(log: &Path) -> u32 {
     let mut head = [0; 16];
     let read = File::open(log).and_then(|mut log| log.read_exact(&mut head));

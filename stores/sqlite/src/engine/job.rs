@@ -2,9 +2,11 @@
 
 use futures::channel::oneshot;
 
-use dauer_store::{Cause, HubName, Refused};
+use dauer_store::{Cause, HubName, Refused, Timestamp};
+use rusqlite::Connection;
 
 use crate::fail::{Fail, Outcome};
+use crate::life::Lives;
 use crate::state::Scope;
 
 use super::transaction::Transaction;
@@ -18,12 +20,25 @@ pub(crate) trait Job: Send {
     /// Runs one. `Err` means that the transaction must be rolled back.
     fn run(&mut self, part: usize, transaction: &mut Transaction<'_>) -> Result<(), Refused>;
 
-    /// The transaction that a part was in did not happen, or nobody knows.
+    /// The transaction that a part was in did not happen, or its outcome is unknown.
     fn fail(&mut self, part: usize, refused: Refused);
 
     /// All parts are settled, and what happened is in the file: the answers go to the caller.
     fn answer(self: Box<Self>);
+
+    /// Whether it is a look. Looks are answered after the desks know what was won.
+    fn is_look(&self) -> bool {
+        false
+    }
+
+    /// Answers without a transaction that writes, if it can. Returns whether it has.
+    fn peek(&mut self, _snapshot: Snapshot<'_>) -> bool {
+        false
+    }
 }
+
+/// What a job peeks at: the file and its time, and which sessions live.
+pub(crate) type Snapshot<'s> = (&'s Connection, Timestamp, &'s Lives);
 
 /// What a caller waits for: an answer for each part, in order.
 pub(crate) type Answers<T> = oneshot::Receiver<Vec<Result<T, Refused>>>;
@@ -32,19 +47,12 @@ struct Batch<A, T, F> {
     hub: HubName,
     elements: Vec<A>,
     each: F,
-    /// What is done with an answer once its transaction is, or may be, in the file.
-    send_off: fn(&mut T),
     answers: Vec<Option<Result<T, Refused>>>,
     caller: oneshot::Sender<Vec<Result<T, Refused>>>,
 }
 
 /// A job, and where its answers come.
-pub(crate) fn batch_job<A, T, F>(
-    hub: HubName,
-    elements: Vec<A>,
-    each: F,
-    send_off: fn(&mut T),
-) -> (Box<dyn Job>, Answers<T>)
+pub(crate) fn batch_job<A, T, F>(hub: HubName, elements: Vec<A>, each: F) -> (Box<dyn Job>, Answers<T>)
 where
     A: Send + 'static,
     T: Send + 'static,
@@ -52,7 +60,7 @@ where
 {
     let (caller, answers) = oneshot::channel();
     let empty = elements.iter().map(|_| None).collect();
-    (Box::new(Batch { hub, elements, each, send_off, answers: empty, caller }), answers)
+    (Box::new(Batch { hub, elements, each, answers: empty, caller }), answers)
 }
 
 /// Waits for the answers. A writer that is gone without them may have been in the middle of the commit.
@@ -63,7 +71,7 @@ pub(crate) async fn answers_of<T>(answers: Answers<T>, count: usize) -> Vec<Resu
     }
 }
 
-fn unanswered() -> Refused {
+pub(super) fn unanswered() -> Refused {
     Refused::Unknown(Cause::new("the writer of the store ended before it could answer"))
 }
 
@@ -89,25 +97,15 @@ where
     }
 
     fn fail(&mut self, part: usize, refused: Refused) {
-        if let (Refused::Unknown(_), Some(Ok(answer))) = (&refused, &mut self.answers[part]) {
-            // Dropped below, after it was sent off: what may have been won waits for the next claim, which looks again.
-            (self.send_off)(answer);
-        }
         self.answers[part] = Some(Err(refused));
     }
 
     fn answer(self: Box<Self>) {
-        let Self { answers, caller, send_off, elements, .. } = *self;
-        // What the caller shares with this is the caller's alone before it is told.
+        let Self { answers, caller, elements, .. } = *self;
+        // The caller is the only owner of shared elements before the answer arrives.
         drop(elements);
-        let answers = answers.into_iter().map(|answer| {
-            let mut answer = answer.unwrap_or_else(|| Err(unanswered()));
-            if let Ok(answer) = &mut answer {
-                send_off(answer);
-            }
-            answer
-        });
-        // A caller who is gone does not need them; what was won comes back by itself.
+        let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unanswered())));
+        // A caller who is gone does not need them.
         let _ = caller.send(answers.collect());
     }
 }

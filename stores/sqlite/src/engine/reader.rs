@@ -6,13 +6,13 @@ use std::sync::mpsc::Receiver;
 
 use rusqlite::Connection;
 
-use dauer_store::{Refused, Timestamp};
+use dauer_store::{Cause, Refused, Timestamp};
 
+use super::time::FileTime;
 use super::transaction::Meta;
 use crate::fail::refusal;
 use crate::open::connect;
 use crate::options::Durability;
-use dauer_store::Clock;
 
 /// A read that waits: gets the file and the time, or why there is none, and answers its caller.
 pub(crate) type Read = Box<dyn FnOnce(Result<(&Connection, Timestamp), Refused>) + Send>;
@@ -22,7 +22,7 @@ pub(crate) struct Reader {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) db: Option<Connection>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) time: Arc<FileTime>,
     pub(crate) reads: Receiver<Option<Read>>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Reader {
 const READS_MAX: usize = 256;
 
 impl Reader {
-    /// Works until it is told to end (`None`), or nobody is left to tell it anything.
+    /// Works until the order to end (`None`), or until all senders are gone.
     pub(crate) fn run(mut self) {
         while let Ok(Some(read)) = self.reads.recv() {
             // All that wait see what was acknowledged before they were asked: one snapshot does for them.
@@ -58,26 +58,35 @@ impl Reader {
         if self.db.is_none() {
             self.db = connect(&self.path, self.durability).ok();
         }
-        let begun = match &self.db {
+        let healthy = match &self.db {
             None => {
-                let reason = "the file could not be opened again";
-                Err(Refused::NotExecuted(dauer_store::Cause::new(reason)))
+                reads.into_iter().for_each(|read| read(Err(not_opened())));
+                return;
             }
-            // One snapshot for all statements.
             Some(db) => {
-                begin(db).and_then(|()| Meta::read(db)).map(|meta| (db, meta.now(self.clock.as_ref())))
+                in_snapshot(db, &self.time, |file| reads.into_iter().for_each(|read| read(file.clone())))
             }
         };
-        for read in reads {
-            read(begun.clone());
-        }
-        if let Some(db) = &self.db
-            && !db.is_autocommit()
-            && db.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([])).is_err()
-        {
+        if !healthy {
             self.db = None;
         }
     }
+}
+
+/// Reads in one snapshot for all statements. Returns whether the connection can be used again.
+pub(super) fn in_snapshot(
+    db: &Connection,
+    time: &FileTime,
+    read: impl FnOnce(Result<(&Connection, Timestamp), Refused>),
+) -> bool {
+    let begun = begin(db).and_then(|()| Meta::read(db));
+    read(begun.map(|meta| (db, time.now(meta.latest))));
+    db.is_autocommit() || db.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([])).is_ok()
+}
+
+/// The refusal while there is no connection.
+pub(super) fn not_opened() -> Refused {
+    Refused::NotExecuted(Cause::new("the file could not be opened again"))
 }
 
 fn begin(db: &Connection) -> Result<(), Refused> {

@@ -1,5 +1,6 @@
 //! What the writer answers when SQLite fails: before, in the middle of and at the end of a transaction.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -8,30 +9,31 @@ use futures::FutureExt as _;
 use futures::executor::block_on;
 
 use dauer_store::{
-    Class, Create, Encoded, ExecutionId, Host, HubName, InstanceId, Kind, Message, Origin, Over, QueueKey,
-    Queues, Record, Refused, Reuse, SessionId, Start, Tags, Timestamp, Want,
+    Amount, Class, Clock, Create, Credit, Encoded, ExecutionId, Host, HubName, InstanceId, Item, Kind,
+    Message, Next, Opening, Origin, QueueKey, Refused, Reuse, SessionId, Timestamp, Until,
 };
+use dauer_store_kit::calls::{Desk, Desks, Looked, next};
+use dauer_store_kit::hints::Listener;
 
 use super::job::Job;
-use super::waiting::Awaited;
-use super::{Ear, Listeners, Order, Tally, Waiting, Watch, Writer, answers_of, batch_job};
+use super::{FileTime, Listeners, Order, Tally, Watch, Writer, answers_of, batch_job, look_job};
 use crate::fail::Outcome;
 use crate::open::{connect, prepare};
 use crate::options::{Durability, Options};
-use crate::state::{Group, Scope, What};
+use crate::state::{Found, Group, Scope, View};
 use dauer_store::SystemClock;
 
 /// A file of its own, removed with the test.
-struct File(PathBuf);
+pub(super) struct File(PathBuf);
 
 impl File {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("dauer-writer-{}-{name}", std::process::id()));
         std::fs::create_dir(&path).expect("a new folder");
         Self(path)
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.0.join("hub.db")
     }
 }
@@ -46,11 +48,11 @@ type Operation = fn(&mut Scope<'_, '_>) -> Outcome<()>;
 
 /// One job of all these operations.
 fn job(operations: Vec<Operation>) -> (Box<dyn Job>, super::job::Answers<()>) {
-    batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope), |()| {})
+    batch_job(HubName::default(), operations, |scope, operation: &Operation| operation(scope))
 }
 
 /// A writer on that file that is driven by hand, and whoever could send it orders.
-fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
+pub(super) fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
     let gate = prepare(&file.path(), Durability::Full).expect("a new file");
     let db = connect(&file.path(), Durability::Full).expect("it opens");
     db.execute_batch(change).expect("a setting of the connection");
@@ -58,6 +60,8 @@ fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
     let (sender, orders) = mpsc::channel();
     let sender = Arc::new(sender);
     let lives = Arc::new(crate::life::Lives::new(&file.path()));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let desks = Arc::new(Desks::new(Arc::clone(&clock)));
     let writer = Writer {
         path: file.path(),
         durability: Durability::Full,
@@ -66,13 +70,13 @@ fn writer(file: &File, change: &str) -> (Writer, Arc<mpsc::Sender<Order>>) {
         told: None,
         follower: crate::touched::Follower::default(),
         gate,
-        clock: Arc::new(SystemClock::new()),
+        time: Arc::new(FileTime::new(clock)),
         limits: Options::default().limits,
-        group: Group::new(Arc::default(), lives, Default::default()),
+        group: Group::new(Arc::clone(&desks), lives, Default::default()),
         tally: Arc::new(Tally::new(&file.path(), Durability::Full)),
         listeners: Arc::<Listeners>::default(),
+        desks,
         orders,
-        waiting: Vec::new(),
         watch: Watch::new(&file.path(), &sender),
         look_watched: Duration::from_secs(60),
         has_company: false,
@@ -98,7 +102,7 @@ fn answers(file: &File, change: &str, groups: Vec<Vec<Operation>>) -> Vec<Result
 fn an_idle_writer_hardly_looks_and_is_told_of_a_write() {
     let file = File::new("watched");
     let (mut writer, _sender) = writer(&file, "");
-    let _changes = writer.listeners.subscribe(&HubName::default(), Ear::Client);
+    let _changes = writer.listeners.subscribe(&HubName::default(), Listener::Client);
     writer.serve(vec![job(vec![write_one]).0]);
     let mut look = Duration::from_millis(1);
     while look < writer.look_watched {
@@ -192,7 +196,7 @@ fn a_full_disk_is_told_takes_nothing_with_it_and_heals() {
 }
 
 /// A session that claims.
-fn attach(scope: &mut Scope<'_, '_>) -> Outcome<()> {
+pub(super) fn attach(scope: &mut Scope<'_, '_>) -> Outcome<()> {
     let id = dauer_store::HostId::new("host").expect("short and printable");
     scope.attach(&Host { id, session: SessionId(1), lease: Duration::from_secs(30) })
 }
@@ -202,12 +206,12 @@ fn start(scope: &mut Scope<'_, '_>, id: &str) -> Outcome<()> {
     let to = InstanceId::new(id).expect("short and printable");
     let message = dauer_core::identity::requested(&to, 7);
     let queue = QueueKey::new(Kind::Orchestration, "Orders", None);
-    let record = Record::pending(queue, ExecutionId(u128::from_be_bytes(message.0)), message);
+    let opening = Opening::new(queue, ExecutionId(u128::from_be_bytes(message.0)));
     let start = Message {
         id: message,
         to,
         execution: None,
-        class: Class::Start(Box::new(Start { record, over: Over::Refuse })),
+        class: Class::Start(Box::new(opening)),
         origin: Origin::Client { request: Some(7) },
         answers: None,
         visible_at: Timestamp(0),
@@ -216,43 +220,104 @@ fn start(scope: &mut Scope<'_, '_>, id: &str) -> Outcome<()> {
     scope.create(&Create::new(start, Reuse::default())).map(drop)
 }
 
-/// A writer with a session whose claim waits.
-fn writer_with_claim(file: &File, change: &str) -> (Writer, impl Future<Output = Awaited>) {
-    let (mut writer, _) = writer(file, change);
+/// A writer with a session that has credit and has looked, so that it wins what is new.
+fn writer_with_credit(file: &File, change: &str) -> (RefCell<Writer>, Arc<Desk>, Arc<mpsc::Sender<Order>>) {
+    let (mut writer, sender) = writer(file, change);
     writer.serve(vec![job(vec![attach]).0]);
-    let want = Want { count: 9, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() };
-    let undelivered = Arc::clone(&writer.group.undelivered);
-    let (claim, answer) = Waiting::new(HubName::default(), SessionId(1), want, undelivered);
-    writer.waiting.push(claim);
-    (writer, answer.map(|answer| answer.expect("the writer is there")))
+    let desk = writer.desks.open(HubName::default(), SessionId(1));
+    desk.credit(Credit { number: 1, turns: Amount::items(9), ..Credit::default() });
+    let writer = RefCell::new(writer);
+    assert_eq!(look(&writer, &desk).expect("it looks"), Next::default());
+    (writer, desk, sender)
 }
 
-fn names(awaited: Awaited) -> Vec<String> {
-    let turns = awaited.expect("it was not refused").receive();
-    turns.iter().map(|turn| turn.fence.instance.to_string()).collect()
+/// What the session has won, after one look.
+fn look(writer: &RefCell<Writer>, desk: &Arc<Desk>) -> Result<Next, Refused> {
+    let looks = |look| {
+        let (job, answers) = look_job(HubName::default(), (SessionId(1), Arc::clone(desk)), look);
+        writer.borrow_mut().serve(vec![job]);
+        let looked = |found: Found| Looked { mail: found.mail, due: None };
+        answers_of(answers, 1).map(move |mut answers| answers.remove(0).map(looked))
+    };
+    block_on(next(desk, Until::Once, looks))
+}
+
+fn names(next: &Next) -> Vec<&str> {
+    next.turns.iter().map(|turn| turn.fence.instance.as_str()).collect()
+}
+
+fn held(file: &File) -> i64 {
+    let db = connect(&file.path(), Durability::Full).expect("it opens");
+    let held = "SELECT count(*) FROM instances WHERE holder IS NOT NULL";
+    db.query_row(held, [], |row| row.get(0)).expect("a number")
 }
 
 #[test]
-fn a_claim_that_waits_goes_on_when_its_transaction_breaks() {
-    let file = File::new("waits-broken");
-    let (mut writer, mut answer) = writer_with_claim(&file, "");
-    writer.serve(vec![job(vec![|scope| start(scope, "a"), write_and_break]).0]);
-    assert!((&mut answer).now_or_never().is_none(), "nobody has won anything");
-    writer.serve(vec![job(vec![|scope| start(scope, "b")]).0]);
-    let won = answer.now_or_never().expect("it is new");
-    assert_eq!(names(won), ["b"], "of the other its host was told, and asks");
-    assert!(writer.waiting.is_empty());
+fn win_in_a_transaction_that_breaks_is_none_and_is_looked_for() {
+    let file = File::new("wins-broken");
+    let (writer, desk, _sender) = writer_with_credit(&file, "");
+    writer.borrow_mut().serve(vec![job(vec![|scope| start(scope, "a"), write_and_break]).0]);
+    assert_eq!(held(&file), 0, "the start is there, and no session has it");
+    let won = look(&writer, &desk).expect("it looks");
+    assert_eq!(names(&won), ["a"]);
+    assert_eq!(won.turns[0].fence.epoch.0, 1, "it was won once");
+    writer.borrow_mut().serve(vec![job(vec![|scope| start(scope, "b")]).0]);
+    assert_eq!(held(&file), 2, "the next transaction spends credit again");
 }
 
 #[test]
-fn a_claim_that_waits_is_told_when_nobody_knows_what_it_won() {
-    let file = File::new("waits-unknown");
-    let (mut writer, mut answer) = writer_with_claim(&file, "PRAGMA foreign_keys = ON");
-    writer.serve(vec![job(vec![write_one]).0]);
-    assert!((&mut answer).now_or_never().is_none(), "nothing has become ready");
-    writer.serve(vec![job(vec![|scope| start(scope, "a"), break_the_commit]).0]);
-    let refused = answer.now_or_never().expect("told").err();
+fn win_that_may_not_be_durable_fails_the_wait_and_is_recalled_from_the_file() {
+    let file = File::new("wins-unknown");
+    let (writer, desk, _sender) = writer_with_credit(&file, "PRAGMA foreign_keys = ON");
+    writer.borrow_mut().serve(vec![job(vec![|scope| start(scope, "a"), break_the_commit]).0]);
+    let refused = look(&writer, &desk).err();
     assert!(matches!(refused, Some(Refused::Unknown(_))), "{refused:?}");
-    let session = writer.group.undelivered.of(1, What::Turn);
-    assert_eq!(session.len(), 1, "what it may have won waits for the next claim, which looks");
+    let items = desk.recall(1, 1);
+    assert!(matches!(&items[..], [Item::Turn(fence)] if fence.instance.as_str() == "a"), "{items:?}");
+    let db = connect(&file.path(), Durability::Full).expect("it opens");
+    let view = View::of(&db, &HubName::default(), Timestamp(0)).expect("a view");
+    let recalled = view.recalled(SessionId(1), &items, &Options::default().limits).expect("a read");
+    assert_eq!(recalled.turns, [], "it did not happen");
+}
+
+#[test]
+fn look_that_wins_nothing_begins_no_write() {
+    let file = File::new("looks");
+    let (writer, desk, _sender) = writer_with_credit(&file, "");
+    let other = connect(&file.path(), Durability::Full).expect("it opens");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    assert_eq!(look(&writer, &desk).expect("it need not wait"), Next::default());
+    other.execute_batch("ROLLBACK").expect("it has begun");
+    desk.credit(Credit { number: 1, ..Credit::default() });
+    writer.borrow_mut().serve(vec![job(vec![|scope| start(scope, "a")]).0]);
+    desk.credit(Credit { number: 1, turns: Amount::items(9), ..Credit::default() });
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let refused = look(&writer, &desk).err();
+    assert!(matches!(refused, Some(Refused::NotExecuted(_))), "the control: it has to write: {refused:?}");
+    other.execute_batch("ROLLBACK").expect("it has begun");
+    assert_eq!(names(&look(&writer, &desk).expect("it looks")), ["a"]);
+}
+
+#[test]
+fn read_ordered_behind_a_write_sees_what_it_won() {
+    let file = File::new("behind");
+    let (writer, desk, sender) = writer_with_credit(&file, "");
+    let (job, _answers) = job(vec![|scope| start(scope, "a")]);
+    let (caller, recalled) = mpsc::channel();
+    let named = Arc::clone(&desk);
+    let recall: super::Read = Box::new(move |file| {
+        let (db, now) = file.expect("the file is there");
+        let view = View::of(db, &HubName::default(), now).expect("a view");
+        let limits = Options::default().limits;
+        let recalled = view.recalled(SessionId(1), &named.recall(1, 1), &limits);
+        caller.send(recalled.expect("a read")).expect("the test waits");
+    });
+    for order in [Order::Job(job), Order::Read(recall), Order::Close] {
+        assert!(sender.send(order).is_ok());
+    }
+    writer.into_inner().run();
+    let turns = recalled.recv().expect("it was read").turns;
+    assert_eq!(turns.iter().map(|turn| turn.fence.instance.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(turns[0].messages.len(), 1, "its start");
+    assert!(desk.offer().is_none(), "the number wins nothing from then on");
 }

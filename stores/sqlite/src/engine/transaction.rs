@@ -1,15 +1,15 @@
 //! One write transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
 use dauer_store::{Cause, HubName, Kind, Refused, StoreLimits, Timestamp};
 
+use super::time::FileTime;
 use crate::fail::{Fail, Outcome, refusal};
 use crate::schema::{FORMAT, GENERATION};
-use crate::state::{Group, Offer, Scope, Statements, catch_up_tags};
-use dauer_store::Clock;
+use crate::state::{Group, Scope, Statements, catch_up_tags};
 
 /// What every transaction begins with: the format of the file, and its time.
 #[derive(Debug, Clone, Copy)]
@@ -30,11 +30,6 @@ impl Meta {
             (format, _, _) => Err(Refused::Newer(format)),
         }
     }
-
-    /// The time: never before the latest that anyone has written into the file.
-    pub(crate) fn now(&self, clock: &dyn Clock) -> Timestamp {
-        clock.now().max(self.latest)
-    }
 }
 
 /// What a connection knew of the file when it last looked.
@@ -42,25 +37,12 @@ impl Meta {
 pub(crate) struct Seen {
     version: i64,
     meta: Meta,
-    /// The time of the last transaction, and what the steady clock showed then.
-    time: Timestamp,
-    steady: Timestamp,
 }
 
 impl Seen {
     /// The same for a connection that has not looked yet.
     pub(crate) fn of_another_connection(self) -> Self {
         Self { version: i64::MIN, ..self }
-    }
-
-    /// Goes on in time. The file's time never goes backwards, and never stands still either: when some clock was ahead
-    /// for a while, and is put back, time goes on from where it was as fast as time passes. Otherwise nothing would be
-    /// due and no lease would end until the clocks have caught up. How much has passed is told by the steady clock: one
-    /// that was behind and is put right leaps, and would take the file's time with it, and end everyone's lease.
-    fn go_on(&mut self, before: Option<Self>, clock: &dyn Clock) {
-        let (now, steady) = (clock.now(), clock.steady());
-        let flown = before.map_or(now, |before| before.time.after(steady.since(before.steady)));
-        (self.time, self.steady) = (now.max(flown).max(self.meta.latest), steady);
     }
 }
 
@@ -80,27 +62,26 @@ pub(crate) struct Transaction<'w> {
 }
 
 impl<'w> Transaction<'w> {
-    /// Begins. Nothing has happened when it fails. What the group knows is forgotten when somebody else has written.
+    /// Begins. Nothing has happened when it fails. The cache is cleared if another connection has written.
     pub(crate) fn begin(
         db: &'w Connection,
-        clock: &dyn Clock,
+        time: &FileTime,
         limits: &'w StoreLimits,
         (group, seen): (&'w mut Group, &'w mut Option<Seen>),
     ) -> Result<Self, Refused> {
         group.begin();
         execute(db, "BEGIN IMMEDIATE").map_err(|error| Refused::NotExecuted(Cause::new(error)))?;
         match look(db, *seen) {
-            Ok(mut now_seen) => {
+            Ok(now_seen) => {
                 if seen.is_none_or(|before| before.version != now_seen.version) {
                     group.forget();
                 }
-                now_seen.go_on(*seen, clock);
                 *seen = Some(now_seen);
-                let statements = Statements::default();
-                Ok(Self { db, statements, now: now_seen.time, group, limits, seen })
+                let (statements, now) = (Statements::default(), time.now(now_seen.meta.latest));
+                Ok(Self { db, statements, now, group, limits, seen })
             }
             Err(refused) => {
-                // When even that fails, the writer finds the transaction open and opens the file anew.
+                // When even that fails, the writer finds the transaction open and reopens the file.
                 let _ = execute(db, "ROLLBACK");
                 Err(refused)
             }
@@ -112,23 +93,19 @@ impl<'w> Transaction<'w> {
         Scope::of((self.db, &mut self.statements), hub, self.now, (self.limits, self.group))
     }
 
-    /// Offers what it has made ready, and nobody has yet, to the claims that wait.
-    pub(crate) fn serve_offers(&mut self) -> Result<(), Refused> {
-        let mut offers = std::mem::take(&mut self.group.offers);
-        let served = offers.iter_mut().try_for_each(|offer| self.serve_offer(offer));
-        self.group.offers = offers;
-        served
-    }
-
-    fn serve_offer(&mut self, offer: &mut Offer) -> Result<(), Refused> {
-        let hub = offer.hub().clone();
-        if !self.group.ready.iter().any(|(of, kind)| *of == hub && *kind != Kind::Activity) {
+    /// Gives what it has made ready to the sessions with credit.
+    pub(crate) fn serve(&mut self) -> Result<(), Refused> {
+        if !self.group.bids.spends || self.group.ready.is_empty() {
             return Ok(());
         }
-        match self.scope(&hub).and_then(|mut scope| scope.serve(offer)) {
-            Ok(()) => Ok(()),
-            Err(Fail::Refused(refused) | Fail::Broken(refused)) => Err(refused),
+        let mut ready: BTreeMap<HubName, Vec<Kind>> = BTreeMap::new();
+        for (hub, kind) in &self.group.ready {
+            ready.entry(hub.clone()).or_default().push(*kind);
         }
+        for (hub, kinds) in ready {
+            self.scope(&hub).and_then(|mut scope| scope.serve(&kinds)).map_err(Fail::into_refused)?;
+        }
+        Ok(())
     }
 
     /// Writes the time, if anything was written at all: a claim that found nothing costs no disk access.
@@ -148,7 +125,7 @@ impl<'w> Transaction<'w> {
         (self.group.effort.statements > 0).then_some(&self.group.touched)
     }
 
-    /// Makes it durable, with the time. When it fails, nobody knows whether it is.
+    /// Makes it durable, with the time. After a failure the outcome is unknown.
     pub(crate) fn commit(mut self) -> Result<(), CommitFailed> {
         if let Err(error) = catch_up_tags(self.db, self.group).and_then(|()| self.stamp()) {
             self.rollback();
@@ -167,7 +144,7 @@ impl<'w> Transaction<'w> {
 
     /// Undoes everything.
     pub(crate) fn rollback(self) {
-        // When it fails, the writer finds the transaction open and opens the file anew.
+        // When it fails, the writer finds the transaction open and reopens the file.
         let _ = execute(self.db, "ROLLBACK");
         self.group.forget();
     }
@@ -177,18 +154,18 @@ impl<'w> Transaction<'w> {
 pub(crate) enum CommitFailed {
     /// It had not begun, and everything was undone.
     Before(rusqlite::Error),
-    /// Nobody knows.
+    /// The outcome is unknown.
     During(rusqlite::Error),
 }
 
-/// The file as it is now; read only when somebody else has written since.
+/// The state of the file. It is read only if another connection has written since.
 fn look(db: &Connection, before: Option<Seen>) -> Result<Seen, Refused> {
     let version = data_version(db).map_err(refusal)?;
     match before {
         Some(before) if before.version == version => Ok(before),
         _ => {
             let meta = Meta::read(db)?;
-            Ok(Seen { version, meta, time: meta.latest, steady: meta.latest })
+            Ok(Seen { version, meta })
         }
     }
 }

@@ -8,12 +8,15 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use dauer_store::{Cause, HubName, Refused, SessionId, StoreLimits};
+use dauer_store_kit::calls::Desks;
 
 use super::effort::Tally;
 use super::hints::Listeners;
 use super::job::Job;
+use super::reader::{Read, in_snapshot, not_opened};
+use super::time::FileTime;
+use super::told::Told;
 use super::transaction::{CommitFailed, Seen, Transaction, data_version};
-use super::waiting::Waiting;
 use super::watch::Watch;
 use crate::fail::refusal;
 use crate::gate::Gate;
@@ -21,7 +24,6 @@ use crate::open::connect;
 use crate::options::Durability;
 use crate::state::Group;
 use crate::touched::{Changed, Follower};
-use dauer_store::Clock;
 
 /// From how many writes on no more are joined into a transaction: bounds how long other processes wait at the gate, and keeps
 /// a host from handing over everything it has at once: then host and writer would wait for each other in turn. A batch that
@@ -34,19 +36,18 @@ const GROUP_MAX: usize = 256;
 const LOOK_SOON: Duration = Duration::from_millis(1);
 const LOOK_LATE: Duration = Duration::from_millis(32);
 
-/// How often it looks when the system tells it of writes besides: in case that was lost, or came long before its write could
-/// be seen.
+/// How often it looks while the watch is armed: in case the event was lost, or came long before its write could be seen.
 pub(crate) const LOOK_WATCHED: Duration = Duration::from_secs(1);
 
-/// What a writer is told.
+/// An order to a writer.
 pub(crate) enum Order {
-    /// To write. With a refusal: to answer with it instead, before anything has begun.
-    Job(Box<dyn Job>, Option<Refused>),
-    /// To keep a claim until something becomes ready.
-    Await(Waiting),
-    /// That somebody listens now.
+    /// To write.
+    Job(Box<dyn Job>),
+    /// To read, behind all writes that were ordered before.
+    Read(Read),
+    /// That a listener or a session is there now.
     Wake,
-    /// That somebody may have written: the watch was asked to tell.
+    /// Another process may have written: sent by the watch.
     Written,
     /// To end when everything before is done.
     Close,
@@ -58,7 +59,7 @@ enum Trouble {
     NotBegun(Refused),
     /// An operation broke, and all was rolled back.
     Broken(Refused),
-    /// The commit failed: nobody knows.
+    /// The commit failed: the outcome is unknown.
     Unknown(Refused),
 }
 
@@ -76,14 +77,13 @@ pub(crate) struct Writer {
     /// Which hubs others have written.
     pub(crate) follower: Follower,
     pub(crate) gate: Gate,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) time: Arc<FileTime>,
     pub(crate) limits: StoreLimits,
     pub(crate) group: Group,
     pub(crate) tally: Arc<Tally>,
     pub(crate) listeners: Arc<Listeners>,
+    pub(crate) desks: Arc<Desks>,
     pub(crate) orders: Receiver<Order>,
-    /// Claims for which nothing has become ready yet.
-    pub(crate) waiting: Vec<Waiting>,
     pub(crate) watch: Watch,
     /// [`LOOK_WATCHED`], but in tests.
     pub(crate) look_watched: Duration,
@@ -92,7 +92,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Works until it is told to end, or nobody is left to tell it anything.
+    /// Works until the order to end, or until all senders are gone.
     pub(crate) fn run(mut self) {
         let mut look = LOOK_SOON;
         while let Some(orders) = self.next(&mut look) {
@@ -100,11 +100,10 @@ impl Writer {
             let mut jobs = Vec::new();
             for order in orders {
                 match order {
-                    Order::Job(job, None) => jobs.push(job),
-                    Order::Job(job, Some(refused)) => fail_all(vec![job], &refused),
-                    Order::Await(claim) => {
-                        self.waiting.retain(|claim| !claim.is_given_up());
-                        self.waiting.push(claim);
+                    Order::Job(job) => jobs.push(job),
+                    Order::Read(read) => {
+                        self.serve(std::mem::take(&mut jobs));
+                        self.read(read);
                     }
                     Order::Wake => look = LOOK_SOON,
                     Order::Written => {
@@ -118,9 +117,9 @@ impl Writer {
                 look = LOOK_SOON;
                 self.serve(jobs);
             }
-            self.listeners.remind();
             if let Some(changed) = self.changed_elsewhere() {
                 look = LOOK_SOON;
+                self.desks.unseen_all(changed.as_deref());
                 self.listeners.send_elsewhere(changed.as_deref());
             }
             if closing {
@@ -128,19 +127,26 @@ impl Writer {
             }
         }
         self.listeners.end();
+        // Waits look again, and are refused.
+        self.desks.unseen_all(None);
         // The last connection that closes empties the log into the file.
         self.db = None;
+    }
+
+    /// Whether a session or a listener waits for what others do to the file.
+    fn is_followed(&self) -> bool {
+        self.listeners.any() || self.desks.any()
     }
 
     /// The hubs that listeners are to be told of, because another connection has written or a host has died: `Some(None)` is
     /// all of them.
     fn changed_elsewhere(&mut self) -> Option<Option<Vec<HubName>>> {
         let written = self.written_elsewhere();
-        if self.somebody_died() { Some(None) } else { written }
+        if self.host_died() { Some(None) } else { written }
     }
 
-    /// The hubs that another connection has written since this was last asked. What is known of the file is forgotten by the
-    /// next transaction, which looks for itself.
+    /// The hubs that another connection has written since the last call. The next transaction clears the cache: it compares the
+    /// version itself.
     fn written_elsewhere(&mut self) -> Option<Option<Vec<HubName>>> {
         let db = self.db.as_ref()?;
         let found = data_version(db).ok()?;
@@ -149,15 +155,15 @@ impl Writer {
         }
         Some(match self.follower.look(self.gate.file()) {
             Changed::All => None,
-            // A hub that is gone has no name: what was in it concerns those who knew it.
+            // A hub that is gone has no name.
             Changed::Hubs(keys) => keys.into_iter().map(|key| hub_of(db, key)).collect(),
         })
     }
 
     /// Whether a host on this file has died since it was last looked at: what it held can be taken over.
-    fn somebody_died(&mut self) -> bool {
+    fn host_died(&mut self) -> bool {
         let Some(db) = &self.db else { return false };
-        if !self.listeners.any() || !self.group.lives.is_time_for_writer(self.clock.now()) {
+        if !self.is_followed() || !self.group.lives.is_time_for_writer(self.time.of_handle()) {
             return false;
         }
         // When the sessions cannot be read, the next claim says why.
@@ -175,7 +181,7 @@ impl Writer {
         let first = match self.orders.try_recv() {
             Ok(order) => order,
             Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) if self.listeners.any() => match self.orders.recv_timeout(*look) {
+            Err(TryRecvError::Empty) if self.is_followed() => match self.orders.recv_timeout(*look) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) => {
                     *look = self.look_after(*look);
@@ -185,7 +191,7 @@ impl Writer {
             },
             Err(TryRecvError::Empty) => self.orders.recv().ok()?,
         };
-        let size = |order: &Order| if let Order::Job(job, _) = order { job.parts() } else { 0 };
+        let size = |order: &Order| if let Order::Job(job) = order { job.parts() } else { 0 };
         let mut waiting = size(&first);
         let mut orders = vec![first];
         while waiting < GROUP_MAX
@@ -207,43 +213,63 @@ impl Writer {
         next.min(if self.has_company { crate::life::LOOK_EVERY } else { self.look_watched })
     }
 
-    /// Carries out a group of jobs in one transaction; part by part when one of them breaks.
+    /// Carries out a group of jobs in one transaction; part by part when one of them breaks. Looks that win nothing need none.
     pub(super) fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
-        self.waiting.retain(|claim| !claim.is_given_up());
+        if jobs.iter().all(|job| job.is_look()) {
+            jobs = self.peek(jobs);
+        }
+        if jobs.is_empty() {
+            return;
+        }
         let parts: Vec<Part> =
             (0..jobs.len()).flat_map(|job| (0..jobs[job].parts()).map(move |part| (job, part))).collect();
-        self.group.offers = self.waiting.iter_mut().filter_map(Waiting::lend).collect();
-        let outcome = self.transact(&mut jobs, &parts);
-        self.settle_waiting(&outcome);
-        match outcome {
-            Err(Trouble::Broken(_)) if parts.len() > 1 || !self.waiting.is_empty() => {
+        let mut told = Vec::new();
+        match self.transact(&mut jobs, &parts, true) {
+            Err(Trouble::Broken(_)) => {
                 for part in parts {
-                    let outcome = self.transact(&mut jobs, &[part]);
-                    self.settle(&mut jobs, &[part], outcome);
+                    let outcome = self.transact(&mut jobs, &[part], false);
+                    told.push(self.settle(&mut jobs, &[part], outcome));
                 }
             }
-            outcome => self.settle(&mut jobs, &parts, outcome),
+            outcome => told.push(self.settle(&mut jobs, &parts, outcome)),
         }
-        jobs.into_iter().for_each(Job::answer);
+        // A host has the answer to its commit before it hears of what became ready by it.
+        let (looks, writes): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.is_look());
+        writes.into_iter().for_each(Job::answer);
+        told.into_iter().for_each(|told| told.tell(&self.desks, &self.time));
+        looks.into_iter().for_each(Job::answer);
     }
 
-    /// Tells the claims that waited what the transaction has brought them.
-    fn settle_waiting(&mut self, outcome: &Result<(), Trouble>) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        for (claim, offer) in waiting.iter_mut().zip(self.group.offers.drain(..)) {
-            claim.give_back(offer);
-        }
-        let waiting = waiting.into_iter();
-        self.waiting = match outcome {
-            Ok(()) => waiting.filter_map(Waiting::settle).collect(),
-            Err(Trouble::Unknown(refused)) => waiting.filter_map(|claim| claim.doubt(refused)).collect(),
-            Err(Trouble::NotBegun(_) | Trouble::Broken(_)) => waiting.map(Waiting::forget).collect(),
-        };
+    /// Answers the looks that win nothing, and returns the others.
+    fn peek(&self, looks: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+        let Some(db) = self.db.as_ref().filter(|db| db.is_autocommit()) else { return looks };
+        let mut others = Vec::new();
+        in_snapshot(db, &self.time, |file| {
+            for mut look in looks {
+                let answered = file.as_ref().is_ok_and(|(db, now)| look.peek((db, *now, &self.group.lives)));
+                if answered {
+                    look.answer();
+                } else {
+                    others.push(look);
+                }
+            }
+        });
+        others
     }
 
-    /// After a transaction: the hints of one that happened are sent, the parts of one that did not are told.
-    fn settle(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part], outcome: Result<(), Trouble>) {
-        let mut fail = |refused: Refused| {
+    /// Reads what earlier orders have written.
+    fn read(&self, read: Read) {
+        match self.db.as_ref().filter(|db| db.is_autocommit()) {
+            // A connection that cannot be used again is found out by the next transaction.
+            Some(db) => _ = in_snapshot(db, &self.time, read),
+            None => read(Err(not_opened())),
+        }
+    }
+
+    /// After a transaction: sends its hints if it happened, else answers its parts with the refusal. Returns the report for the
+    /// desks.
+    fn settle(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part], outcome: Result<(), Trouble>) -> Told {
+        let mut fail = |refused: &Refused| {
             for (job, part) in parts {
                 jobs[*job].fail(*part, refused.clone());
             }
@@ -252,13 +278,19 @@ impl Writer {
             Ok(()) => {
                 self.tally.add(&self.group.effort);
                 self.listeners.send(&mut self.group);
+                Told::happened(&mut self.group)
             }
-            Err(Trouble::NotBegun(refused) | Trouble::Broken(refused)) => fail(refused),
+            Err(Trouble::NotBegun(refused) | Trouble::Broken(refused)) => {
+                fail(&refused);
+                Told::default()
+            }
             Err(Trouble::Unknown(refused)) => {
-                fail(refused);
+                fail(&refused);
+                let told = Told::unknown(&mut self.group, refused);
                 // What the connection believes of the file may be wrong. When no new one can be had now, the next
                 // transaction tries again.
                 self.reopen();
+                told
             }
         }
     }
@@ -271,25 +303,26 @@ impl Writer {
         self.db = connect(&self.path, self.durability).ok();
     }
 
-    /// One transaction of these parts; and of the claims that were offered what they make ready. None are after an earlier
-    /// attempt broke: then their hosts are told that something is ready, and ask.
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part]) -> Result<(), Trouble> {
+    /// One transaction of these parts, in which credit is spent if `spends`. It is not after an attempt that broke, perhaps by
+    /// what a session won: then the sessions look.
+    fn transact(&mut self, jobs: &mut [Box<dyn Job>], parts: &[Part], spends: bool) -> Result<(), Trouble> {
         let not_executed = |error: Box<dyn std::error::Error + Send + Sync>| {
             Trouble::NotBegun(Refused::NotExecuted(Cause::new(error)))
         };
+        self.group.bids.spends = spends;
         if self.db.as_ref().is_none_or(|db| !db.is_autocommit()) {
             self.reopen();
         }
         let Some(db) = &self.db else {
-            return Err(not_executed("the file could not be opened again".into()));
+            return Err(Trouble::NotBegun(not_opened()));
         };
         let _passage = self.gate.pass().map_err(|e| not_executed(e.into()))?;
         let known = (&mut self.group, &mut self.seen);
-        let begun = Transaction::begin(db, self.clock.as_ref(), &self.limits, known);
+        let begun = Transaction::begin(db, &self.time, &self.limits, known);
         let mut transaction = begun.map_err(Trouble::NotBegun)?;
         let mut run = || {
             parts.iter().try_for_each(|(job, part)| jobs[*job].run(*part, &mut transaction))?;
-            transaction.serve_offers()
+            transaction.serve()
         };
         if let Err(refused) = run() {
             transaction.rollback();
@@ -316,13 +349,4 @@ fn living_sessions(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
     let mut find = db.prepare_cached("SELECT id FROM sessions WHERE ended = 0")?;
     let ids = find.query_map([], |row| row.get::<_, [u8; 16]>(0))?;
     ids.map(|id| id.map(|id| SessionId(u128::from_be_bytes(id)))).collect()
-}
-
-fn fail_all(jobs: Vec<Box<dyn Job>>, refused: &Refused) {
-    for mut job in jobs {
-        for part in 0..job.parts() {
-            job.fail(part, refused.clone());
-        }
-        job.answer();
-    }
 }

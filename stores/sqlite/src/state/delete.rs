@@ -1,4 +1,4 @@
-//! Deleting a whole hub, a part at a time: no transaction is long, and whoever is interrupted calls again.
+//! Deleting a whole hub, a part at a time, so that no transaction is long. An interrupted call is repeated.
 
 use rusqlite::params;
 
@@ -9,17 +9,6 @@ use crate::fail::Outcome;
 
 /// Instances that one transaction deletes.
 const PART_INSTANCES: i64 = 500;
-
-/// Rows that belong to an instance.
-const OF_INSTANCES: [&str; 7] = [
-    "DELETE FROM inbox WHERE instance = ?1",
-    "DELETE FROM history WHERE instance = ?1",
-    "DELETE FROM applied WHERE instance = ?1",
-    "DELETE FROM details WHERE instance = ?1",
-    "DELETE FROM tasks WHERE instance = ?1",
-    "DELETE FROM instances WHERE key = ?1",
-    "DELETE FROM outbox WHERE hub = ?2 AND instance = ?1",
-];
 
 /// Rows that belong to the hub.
 const OF_HUB: [&str; 7] = [
@@ -51,15 +40,10 @@ impl Scope<'_, '_> {
             find.query_map(params![hub, PART_INSTANCES], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?
         };
-        // What is held in memory of it goes with it.
+        // The cache may have some of these instances.
         self.group.hot.clear();
         for key in &keys {
-            for sql in OF_INSTANCES {
-                match sql.contains("?2") {
-                    true => self.run(sql, params![key, hub])?,
-                    false => self.run(sql, [key])?,
-                };
-            }
+            self.erase_at(*key)?;
         }
         if !keys.is_empty() {
             self.give_back_pages()?;

@@ -1,11 +1,13 @@
 //! Delivery: the one way into an inbox, for clients, turns, timers and activities.
 
-use dauer_store::{Delivered, DropReason, Message, Record};
+use dauer_store::{Delivered, DropReason, ExecutionId, Message};
 use dauer_store_kit::codec::read_message;
-use dauer_store_kit::judge::{self, Facts};
+use dauer_store_kit::instance::{Absent, Birth, check_absent};
 
 use super::Scope;
-use super::instance::Instance;
+use super::inbox::sequence;
+use super::put::IN_ROW;
+use super::stored::{Loaded, Stored};
 use crate::fail::Outcome;
 
 impl Scope<'_, '_> {
@@ -18,44 +20,24 @@ impl Scope<'_, '_> {
 
     /// Puts a message into the inbox of its instance, or counts why not.
     pub(super) fn deliver(&mut self, message: Message) -> Outcome<Delivered> {
-        match self.fetch(&message.to)? {
-            Some(instance) => self.deliver_and_store(instance, message),
-            None if self.repeats_removed_start(&message)? => self.drop_message(DropReason::Repeat),
-            None => match judge::created_by(&message, self.floor()?.revision) {
-                Some(record) => {
-                    self.found(record, message)?;
-                    Ok(Delivered::Applied)
-                }
-                None => self.drop_message(DropReason::Absent),
-            },
+        if let Some(loaded) = self.fetch(&message.to)? {
+            return self.deliver_to(loaded, message);
+        }
+        let floor = self.floor()?;
+        match check_absent(message, floor, self.context(), &self.facts(None))? {
+            Absent::Born(birth) => self.bear(*birth).map(|_| Delivered::Applied),
+            Absent::Dropped(reason) => self.drop_message(reason),
         }
     }
 
-    /// The same for an instance that was fetched, and is stored and put back here.
-    pub(super) fn deliver_and_store(
-        &mut self,
-        mut instance: Box<Instance>,
-        message: Message,
-    ) -> Outcome<Delivered> {
-        let before = instance.ready_at;
-        let delivered = self.deliver_to(&mut instance, message)?;
-        // A message that changes nothing about readiness costs one row, not two.
-        if instance.ready_at != before || instance.is_over() {
-            self.store_hold(&mut instance)?;
-        }
-        self.put_back(instance);
+    /// The same for an instance that was fetched, and is written and put back here.
+    pub(super) fn deliver_to(&mut self, mut loaded: Box<Loaded>, message: Message) -> Outcome<Delivered> {
+        let (context, facts) = (self.context(), self.facts(Some(&loaded.stored)));
+        let delivery = loaded.instance.check_delivery(message, context, &facts)?;
+        let (sequence, mut changes) = (sequence(self.next_inbox_key()?), self.changes());
+        let delivered = loaded.instance.deliver(delivery, sequence, context, &mut changes);
+        self.finish(loaded, changes)?;
         Ok(delivered)
-    }
-
-    /// The same for an instance at hand, which the caller stores.
-    pub(super) fn deliver_to(&mut self, instance: &mut Instance, message: Message) -> Outcome<Delivered> {
-        match self.judge(instance, &message)? {
-            None => {
-                self.put(instance, message)?;
-                Ok(Delivered::Applied)
-            }
-            Some(reason) => self.drop_message(reason),
-        }
     }
 
     pub(super) fn drop_message(&mut self, reason: DropReason) -> Outcome<Delivered> {
@@ -63,51 +45,26 @@ impl Scope<'_, '_> {
         Ok(Delivered::Dropped(reason))
     }
 
-    /// Why an instance does not take a message at all; when it does, is a matter of its hold.
-    fn judge(&mut self, instance: &Instance, message: &Message) -> Outcome<Option<DropReason>> {
-        let record = &instance.record;
-        let repeats = judge::is_own_start(record, message)
-            || self.repeats_removed_start(message)?
-            || self.waits(instance, message.id)?
-            || message.answers.is_none()
-                && instance.remembered > 0
-                && self.is_applied(instance.key, message.id)?;
-        let for_next_run =
-            !repeats && judge::follows_end(record, message) && self.is_for_next_run(instance, message)?;
-        Ok(judge::why_dropped(record, message, Facts { repeats, for_next_run }))
-    }
-
-    /// Adds a new instance with the message that brings it into being.
-    pub(super) fn found(&mut self, record: Record, message: Message) -> Outcome<()> {
-        let floor = self.floor()?;
-        let record = judge::newborn(record, floor.revision, self.now);
-        let queue = self.queue_key(&record.queue)?;
-        let instance = Instance::new(message.to.clone(), record, (queue, floor.epoch));
-        self.insert_offered(instance, message)
-    }
-
-    /// Adds an instance that is not there, and its first message. Where a claim waits for such, it has it from the beginning.
-    fn insert_offered(&mut self, mut instance: Box<Instance>, mut message: Message) -> Outcome<()> {
-        self.arrive(&mut instance, &mut message)?;
-        let promised = self.promise(&mut instance, &message)?;
-        let first = promised.map(|_| message.clone());
-        self.put_first(&mut instance, message)?;
-        if let (Some(offer), Some(first)) = (promised, first) {
-            self.hand_over(offer, &instance, first);
-        }
-        self.put_back(instance);
-        Ok(())
-    }
-
-    /// Adds an instance that is not there and nobody's, and its first message.
-    pub(super) fn inserted(
-        &mut self,
-        mut instance: Box<Instance>,
-        mut message: Message,
-    ) -> Outcome<Box<Instance>> {
-        self.arrive(&mut instance, &mut message)?;
-        self.put_first(&mut instance, message)?;
-        Ok(instance)
+    /// Adds a new instance with its first message, which lies in its row, where it fits into memory too. A session with credit
+    /// for the instance has it from the beginning.
+    pub(super) fn bear(&mut self, birth: Birth) -> Outcome<ExecutionId> {
+        let in_row = self.group.hot.messages_max() > 0;
+        let key = if in_row { IN_ROW } else { self.next_inbox_key()? };
+        let (floor, mut changes) = (self.floor()?, self.changes());
+        let mut instance = birth.apply(floor, sequence(key), self.context(), &mut changes);
+        let first = if in_row { changes.added.pop() } else { None };
+        let start = first.map(|first| first.message.id);
+        let won = self.promise_turn(&mut instance, &mut changes)?;
+        let queue = self.queue_key(&instance.record.queue)?;
+        let run = instance.record.execution;
+        let stored = Stored::new(&instance, queue, start);
+        let mut loaded = Box::new(Loaded { instance, stored });
+        self.insert_instance(&mut loaded)?;
+        self.write_entries(&mut loaded, &mut changes)?;
+        self.done_with(changes);
+        won.into_iter().for_each(|(bid, turn)| self.hand_over_turn(bid, &loaded.instance, turn));
+        self.put_back(loaded);
+        Ok(run)
     }
 
     /// Delivers what loaded instances still had in their outbox; this store itself never has one.

@@ -1,15 +1,15 @@
-//! Everything a hub holds, a part at a time: first what is small, then instances, then tasks, each by key.
+//! Everything a hub holds, a part at a time: first sessions and counts, then instances by id, then tasks by key.
+
+use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{
-    Cause, Dump, DumpItem, InstanceDump, InstanceId, Refused, SessionDump, SessionId, TaskDump,
-};
+use dauer_store::{Cause, Dump, DumpItem, InstanceDump, InstanceId, Message, Refused, SessionDump, TaskDump};
 use dauer_store_kit::codec::{instance_id, read_message, reason_of};
+use dauer_store_kit::instance::{HeldTask, Place};
 use dauer_store_kit::judge::PART_ITEMS;
 
-use super::instance::Instance;
-use super::task::HeldTask;
+use super::stored::Loaded;
 use super::{View, unsigned};
 use crate::fail::{Fail, Outcome};
 
@@ -86,7 +86,7 @@ impl View<'_> {
         let mut dump = Dump::default();
         for key in &keys {
             dump.items.extend(match self.task_at(*key) {
-                Ok(task) => task.map(|task| self.dump_task(task)).transpose()?,
+                Ok(row) => row.map(|row| dump_task(row.held)),
                 Err(fail) => Some(self.damaged_task(*key, fail)?),
             });
         }
@@ -96,16 +96,13 @@ impl View<'_> {
 
     /// An instance, if it is there, and the tasks that lie in its row.
     fn dump_one(&self, id: &InstanceId) -> Outcome<Vec<DumpItem>> {
-        let Some(instance) = self.instance(id)? else { return Ok(Vec::new()) };
-        let taken: Vec<HeldTask> = instance.taken().cloned().collect();
-        let mut items = vec![DumpItem::Instance(Box::new(self.dump_instance(instance)?))];
-        for task in taken {
-            items.push(self.dump_task(task)?);
-        }
-        Ok(items)
+        let Some(loaded) = self.instance(id)? else { return Ok(Vec::new()) };
+        let instance = self.dump_instance(&loaded)?;
+        let taken = loaded.stored.tasks.taken().cloned().map(dump_task);
+        Ok([DumpItem::Instance(Box::new(instance))].into_iter().chain(taken).collect())
     }
 
-    /// A task that cannot be read. Where its instance is not there either, nobody can be named.
+    /// A task that cannot be read. Without its instance, the task cannot be named.
     fn damaged_task(&self, key: i64, fail: Fail) -> Outcome<DumpItem> {
         let sql = "SELECT i.id FROM tasks AS t JOIN instances AS i ON i.key = t.instance WHERE t.key = ?1";
         match self.db.query_row(sql, [key], |row| row.get::<_, String>(0)).optional()? {
@@ -114,45 +111,43 @@ impl View<'_> {
         }
     }
 
-    fn dump_instance(&self, instance: Box<Instance>) -> Outcome<InstanceDump> {
-        let key = instance.key;
+    fn dump_instance(&self, loaded: &Loaded) -> Outcome<InstanceDump> {
+        let Loaded { instance, stored } = loaded;
+        let key = stored.key;
         let mut outbox = Vec::new();
         let mut find = self
             .db
             .prepare_cached("SELECT body FROM outbox WHERE hub = ?1 AND instance = ?2 ORDER BY key")?;
         let mut rows = find.query(params![self.hub, key])?;
         while let Some(row) = rows.next()? {
-            outbox.push(read_message(&row.get::<_, Vec<u8>>(0)?)?);
+            outbox.push(read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?);
         }
+        let read = match instance.inbox() {
+            Some(_) => None,
+            None => Some(self.whole_inbox(key)?),
+        };
+        let waiting = instance.inbox().or(read.as_ref()).into_iter().flat_map(|inbox| inbox.iter());
+        let (inbox, prologue): (Vec<_>, Vec<_>) = waiting.partition(|(place, _)| place.follows);
+        let messages = |waiting: Vec<(&Place, &Arc<Message>)>| -> Vec<Message> {
+            waiting.into_iter().map(|(_, message)| Message::clone(message)).collect()
+        };
         Ok(InstanceDump {
-            holder: self.holder_id(instance.holder)?,
+            id: instance.id().clone(),
+            record: instance.record.clone(),
+            epoch: instance.epoch,
+            holder: instance.holder,
+            ready_at: instance.ready_at(),
+            not_before: instance.not_before,
             history: self.slice(key, 0, usize::MAX)?.batches,
-            prologue: self.waiting(&instance, true)?,
-            inbox: self.waiting(&instance, false)?,
+            prologue: messages(prologue),
+            inbox: messages(inbox),
             outbox,
             memory: self.applied(key)?,
-            id: instance.id,
-            record: instance.record,
-            epoch: instance.epoch,
-            ready_at: instance.ready_at,
-            not_before: instance.not_before,
         })
     }
+}
 
-    fn dump_task(&self, task: HeldTask) -> Outcome<DumpItem> {
-        Ok(DumpItem::Task(Box::new(TaskDump {
-            holder: self.holder_id(task.holder)?,
-            task: task.task,
-            epoch: task.epoch,
-            attempts: task.attempts,
-            not_before: task.not_before,
-            withdrawn: task.withdrawn,
-        })))
-    }
-
-    fn holder_id(&self, session: Option<i64>) -> Outcome<Option<SessionId>> {
-        let Some(key) = session else { return Ok(None) };
-        // A session that is not there, which must never be, is not hidden: an audit shall see it.
-        Ok(Some(self.session_id(key)?.unwrap_or(SessionId(u128::from(unsigned(key))))))
-    }
+fn dump_task(held: HeldTask) -> DumpItem {
+    let HeldTask { task, epoch, holder, attempts, not_before, withdrawn, .. } = held;
+    DumpItem::Task(Box::new(TaskDump { task, epoch, holder, attempts, not_before, withdrawn }))
 }

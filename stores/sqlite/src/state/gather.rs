@@ -1,25 +1,43 @@
-//! How a claim goes through the ready items: one of each queue in turn, oldest first within a queue.
+//! How a session goes through the ready items: one of each queue in turn, oldest first within a queue.
 
 use std::collections::VecDeque;
 
 use rusqlite::{Row, params};
 
-use dauer_store::{Kind, QueueKey, Tags, Want};
+use dauer_store::{Kind, QueueKey};
+use dauer_store_kit::calls::Offer;
 
-use super::{Scope, What};
+use super::Scope;
 use crate::fail::Outcome;
 
-/// What became of an item that a claim came by.
+/// A turn or a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Turn,
+    Task,
+}
+
+impl What {
+    /// Which of them work of that kind is.
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Activity => Self::Task,
+            Kind::Orchestration | Kind::Entity => Self::Turn,
+        }
+    }
+}
+
+/// What became of an item that was ready.
 pub(super) enum Take {
-    /// The claim has it.
+    /// The session has it.
     Taken,
-    /// It is not for this claim.
+    /// It is not for this session.
     Passed,
-    /// The claim has all it asked for.
+    /// There is no credit left for it.
     Full,
 }
 
-/// How many due items of a queue are looked for at once: one statement for so many costs little more than for one.
+/// How many due items of a queue one statement finds: it costs little more than for one.
 const DUE_AT_ONCE: usize = 64;
 
 /// An item that is due.
@@ -31,7 +49,7 @@ pub(super) struct Due {
     place: i64,
 }
 
-/// A queue that a claim goes through.
+/// A queue that a session has credit for.
 struct Line {
     queue: i64,
     name: QueueKey,
@@ -42,20 +60,24 @@ struct Line {
 }
 
 impl Scope<'_, '_> {
-    /// Offers due items of the wanted queues to `take` until it is full or nothing is left. What it does with one changes
+    /// Passes due items of the queues of the offer to `take` until it is full or nothing is left. What it does with one changes
     /// nothing about the others that are due.
     pub(super) fn gather(
         &mut self,
-        want: &Want,
+        offer: &mut Offer,
         what: What,
-        mut take: impl FnMut(&mut Self, &Due) -> Outcome<Take>,
+        mut take: impl FnMut(&mut Self, &mut Offer, &Due) -> Outcome<Take>,
     ) -> Outcome<()> {
-        let mut lines = self.lines_in_turn(want, what)?;
-        // One more than is wanted shows that there is more.
-        let at_once = want.count.saturating_add(1).min(DUE_AT_ONCE);
+        let mut lines = self.lines_in_turn(offer, what)?;
+        let count = match what {
+            What::Turn => offer.count(Kind::Orchestration),
+            What::Task => offer.count(Kind::Activity),
+        };
+        // One more than there is credit for shows that there is more.
+        let at_once = count.saturating_add(1).min(DUE_AT_ONCE);
         while let Some(mut line) = lines.pop_front() {
-            while let Some(due) = self.next_due(what, &mut line, at_once)? {
-                match take(self, &due)? {
+            while let Some(due) = self.next_ready(what, &mut line, at_once)? {
+                match take(self, offer, &due)? {
                     Take::Full => return Ok(()),
                     Take::Passed => {}
                     Take::Taken => {
@@ -74,15 +96,13 @@ impl Scope<'_, '_> {
     }
 
     /// The wanted queues, beginning behind the one served last.
-    fn lines_in_turn(&self, want: &Want, what: What) -> Outcome<VecDeque<Line>> {
+    fn lines_in_turn(&self, offer: &Offer, what: What) -> Outcome<VecDeque<Line>> {
         let served = match what {
             What::Turn => self.group.served_turns.get(&self.hub),
             What::Task => self.group.served_tasks.get(&self.hub),
         };
         let mut wanted = self.queues()?;
-        wanted.retain(|(_, queue)| {
-            (queue.kind == Kind::Activity) == (what == What::Task) && want.queues.admits(queue)
-        });
+        wanted.retain(|(_, queue)| What::of(queue.kind) == what && offer.queues().admits(queue));
         wanted.sort_by(|a, b| a.1.cmp(&b.1));
         let behind = served.map_or(0, |served| wanted.partition_point(|(_, queue)| queue <= served));
         wanted.rotate_left(behind);
@@ -92,7 +112,7 @@ impl Scope<'_, '_> {
     }
 
     /// The next due item of a queue, oldest first.
-    fn next_due(&self, what: What, line: &mut Line, at_once: usize) -> Outcome<Option<Due>> {
+    fn next_ready(&self, what: What, line: &mut Line, at_once: usize) -> Outcome<Option<Due>> {
         if let (true, Some((place, key))) = (line.found.is_empty(), line.behind) {
             let mut find = self.db.prepare_cached(match what {
                 What::Turn => {
@@ -114,9 +134,4 @@ impl Scope<'_, '_> {
         }
         Ok(line.found.pop_front())
     }
-}
-
-/// Whether an item with these tags is for a claim.
-pub(super) fn tags_match(want: &Want, tags: &Tags) -> bool {
-    want.tags.iter().all(|(key, value)| tags.get(key) == Some(value))
 }

@@ -11,6 +11,7 @@ use dauer_store::{
 use dauer_store_kit::codec::{host_id, read_trail};
 use dauer_store_kit::judge;
 
+use super::stored::{Image, Loaded};
 use super::{View, fenced, unsigned};
 use crate::fail::Outcome;
 
@@ -22,24 +23,22 @@ impl View<'_> {
         fence: &Fence,
         (from, max_bytes): (u32, usize),
     ) -> Outcome<Slice> {
-        let session = self.acting(session)?.key;
-        let held = self.instance(&fence.instance)?.filter(|i| i.is_held_by(session) && i.fence() == *fence);
-        match held {
-            Some(instance) => self.slice(instance.key, from, max_bytes),
-            None => fenced(),
-        }
+        self.acting(session)?;
+        let Some(Loaded { instance, stored }) = self.instance(&fence.instance)? else { return fenced() };
+        instance.check_holder(session, fence)?;
+        self.slice(stored.key, from, max_bytes)
     }
 
-    /// Reads for anyone. What is not there has no history.
+    /// Reads for a client. An absent instance has no history.
     pub(crate) fn read_history(
         &self,
         id: &InstanceId,
         execution: Option<ExecutionId>,
         (from, max_bytes): (u32, usize),
     ) -> Outcome<Slice> {
-        let instance = self.instance(id)?;
-        let instance = instance.filter(|i| execution.is_none_or(|execution| execution == i.record.execution));
-        instance.map_or(Ok(Slice::default()), |instance| self.slice(instance.key, from, max_bytes))
+        let current = |image: &Image| execution.is_none_or(|execution| execution == image.record.execution);
+        let image = self.image(id)?.filter(current);
+        image.map_or(Ok(Slice::default()), |image| self.slice(image.key, from, max_bytes))
     }
 
     /// Whole batches from the one that holds event `from`, at most about `max_bytes`, at least one.

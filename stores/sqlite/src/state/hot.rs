@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use dauer_store::{ById, InstanceId, MessageId, SessionId, Timestamp};
 
-use super::instance::Instance;
 use super::sessions::Session;
+use super::stored::Loaded;
 use crate::options::Memory;
 
-/// Ages are sorted out when there are so many times more of them than instances: seldom, and in bounded memory.
+/// Stale ages are removed when there are this many times more ages than instances: seldom, and in bounded memory.
 const AGES_PER_INSTANCE: usize = 4;
 
 /// The rows of the last transaction.
@@ -22,9 +22,9 @@ pub(crate) struct Hot {
     memory: Memory,
     clock: u64,
     /// By hub.
-    instances: BTreeMap<i64, ById<(u64, Box<Instance>)>>,
+    instances: BTreeMap<i64, ById<(u64, Box<Loaded>)>>,
     count: usize,
-    /// In the order in which they were put here, with those that were taken out since or put anew: their age differs.
+    /// In the order in which they were put here. Those that were taken out or put again since have another age.
     ages: VecDeque<(u64, (i64, InstanceId))>,
     /// With their hubs.
     sessions: Vec<(i64, Session)>,
@@ -41,14 +41,14 @@ impl Hot {
     }
 
     /// Takes an instance out.
-    pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Box<Instance>> {
+    pub(super) fn take(&mut self, hub: i64, id: &InstanceId) -> Option<Box<Loaded>> {
         let (_, instance) = self.instances.get_mut(&hub)?.remove(id)?;
         self.count -= 1;
         Some(instance)
     }
 
     /// Holds an instance that is as in the file.
-    pub(super) fn put(&mut self, hub: i64, instance: Box<Instance>) {
+    pub(super) fn put(&mut self, hub: i64, loaded: Box<Loaded>) {
         if self.memory.instances == 0 {
             return;
         }
@@ -60,9 +60,9 @@ impl Hot {
             }
         }
         self.clock += 1;
-        let id = instance.id.clone();
+        let id = loaded.instance.id().clone();
         self.ages.push_back((self.clock, (hub, id.clone())));
-        let before = self.instances.entry(hub).or_default().insert(id, (self.clock, instance));
+        let before = self.instances.entry(hub).or_default().insert(id, (self.clock, loaded));
         self.count += usize::from(before.is_none());
         if self.ages.len() > AGES_PER_INSTANCE * self.memory.instances {
             let mut ages = std::mem::take(&mut self.ages);
@@ -77,8 +77,8 @@ impl Hot {
 
     /// A task has changed other than by a commit of its instance.
     pub(super) fn forget_task(&mut self, hub: i64, instance: &InstanceId, task: MessageId) {
-        if let Some((_, instance)) = self.instances.get_mut(&hub).and_then(|all| all.get_mut(instance)) {
-            instance.tasks.remove(&task);
+        if let Some((_, loaded)) = self.instances.get_mut(&hub).and_then(|all| all.get_mut(instance)) {
+            loaded.stored.tasks.remove(task);
         }
     }
 
@@ -87,9 +87,13 @@ impl Hot {
     }
 
     /// Whether a session lives, if it is known here.
-    pub(super) fn lives(&self, key: i64, now: Timestamp) -> Option<bool> {
-        let session = self.sessions.iter().find(|(_, session)| session.key == key);
-        session.map(|(_, session)| session.life.lives(now))
+    pub(super) fn lives(&self, hub: i64, id: SessionId, now: Timestamp) -> Option<bool> {
+        self.session(hub, id).map(|session| session.life.lives(now))
+    }
+
+    /// Whether a session of that key may act, and is known here.
+    pub(super) fn knows_session(&self, key: i64) -> bool {
+        self.sessions.iter().any(|(_, session)| session.key == key)
     }
 
     pub(super) fn put_session(&mut self, hub: i64, session: Session) {

@@ -1,13 +1,16 @@
 //! Putting dumped items into an empty hub, in any number of parts. The same part again changes nothing.
 
+use std::sync::Arc;
+
 use rusqlite::params;
 
-use dauer_store::{Cause, DumpItem, InstanceDump, Refused, SessionId, TaskDump, Timestamp};
+use dauer_store::{Cause, DumpItem, Hint, InstanceDump, Message, Refused, SessionId, TaskDump, Timestamp};
 use dauer_store_kit::codec::{reason_code, write_message};
+use dauer_store_kit::instance::{Dirty, Head, HeldTask, Inbox, Instance, Place, Waiting};
 use dauer_store_kit::session::LEASE_UNKNOWN;
 
-use super::instance::Instance;
-use super::task::HeldTask;
+use super::inbox::sequence;
+use super::stored::{Loaded, Stored};
 use super::{ABSENT, Scope, signed};
 use crate::fail::{Fail, Outcome};
 
@@ -57,90 +60,86 @@ impl Scope<'_, '_> {
         self.store_hub()?;
         // Some came before the session that holds them.
         for session in self.sessions()? {
-            self.settle_held(session.key)?;
+            self.settle_held(&session)?;
         }
         Ok(())
     }
 
     fn load_instance(&mut self, dump: InstanceDump) -> Outcome<()> {
         if let Some(old) = self.fetch(&dump.id)? {
-            // An earlier load of the same part put it here; nobody has seen it.
-            self.run("DELETE FROM tasks WHERE instance = ?1", [old.key])?;
-            self.erase_rows(&old)?;
+            // An earlier load of the same part put it here; no session has seen it.
+            self.erase_rows(&old.stored)?;
         }
-        let holder = self.load_holder(dump.holder)?;
+        self.load_holder(dump.holder)?;
         let queue = self.queue_key(&dump.record.queue)?;
-        let mut instance = Instance::new(dump.id, dump.record, (queue, dump.epoch));
-        self.insert_instance(&mut instance)?;
-        instance.holder = holder;
-        instance.not_before = dump.not_before;
-        for stored in dump.history {
-            self.load_batch(instance.key, &stored)?;
-        }
-        self.renew_prologue(&mut instance, &dump.prologue)?;
-        for message in dump.inbox {
-            self.append_message(&mut instance, message)?;
+        let inbox = self.load_inbox(dump.prologue, dump.inbox)?;
+        let head = Head {
+            record: dump.record,
+            epoch: dump.epoch,
+            holder: dump.holder,
+            not_before: dump.not_before,
+            last: None,
+            remembers: !dump.memory.is_empty(),
+        };
+        // When it is ready follows from what waits. The dump of another store may count it otherwise.
+        let instance = Instance::stored(dump.id, head, None, Some(inbox));
+        let stored = Stored::new(&instance, queue, None);
+        let mut loaded = Loaded { instance, stored };
+        self.insert_instance(&mut loaded)?;
+        let Loaded { instance, stored } = &mut loaded;
+        self.hint(Hint::Status(instance.id().clone(), instance.record.status));
+        for (place, message) in instance.inbox().into_iter().flat_map(|inbox| inbox.iter()) {
+            self.add_message(stored.owner(), &Waiting { place: *place, message: Arc::clone(message) })?;
         }
         for (id, at) in dump.memory {
-            self.remember(&mut instance, id, at)?;
+            self.remember(stored, id, at)?;
+        }
+        for batch in dump.history {
+            self.load_batch(stored.key, &batch)?;
         }
         for message in &dump.outbox {
             let hub = self.view.hub;
             self.run(
                 "INSERT INTO outbox (hub, instance, body) VALUES (?1, ?2, ?3)",
-                params![hub, instance.key, write_message(message)],
+                params![hub, stored.key, write_message(message)],
             )?;
         }
-        // Found again rather than believed: it follows from what waits, and other stores may count it otherwise.
-        self.refresh(&mut instance)?;
-        self.store_all(&mut instance)
+        self.write_row(&mut loaded, Dirty::RECORD)
     }
 
-    fn load_batch(&mut self, instance: i64, stored: &dauer_store::StoredBatch) -> Outcome<()> {
-        let host = self.host_key(&stored.owner)?;
-        self.run(
-            "INSERT INTO history (instance, first, revision, epoch, host, at, count, trail, events)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                instance,
-                stored.first,
-                signed(stored.revision.0),
-                signed(stored.epoch.0),
-                host,
-                stored.at.0,
-                stored.batch.count,
-                dauer_store_kit::codec::write_trail(&stored.batch.consumed, &stored.batch.produced),
-                &**stored.batch.events.stored(),
-            ],
-        )?;
-        Ok(())
+    /// The messages of a dump in their places.
+    fn load_inbox(&mut self, prologue: Vec<Message>, inbox: Vec<Message>) -> Outcome<Inbox> {
+        let before = (0..).zip(prologue).map(|(position, message)| (Place::before(position), message));
+        let waiting = |(place, message)| Waiting { place, message: Arc::new(message) };
+        let mut loaded = Inbox::of(before.map(waiting));
+        for message in inbox {
+            let place = loaded.place_behind(&message, sequence(self.next_inbox_key()?));
+            loaded.insert(waiting((place, message)));
+        }
+        Ok(loaded)
     }
 
     fn load_task(&mut self, dump: TaskDump) -> Outcome<()> {
-        let Some(mut instance) = self.fetch(&dump.task.instance)? else {
+        let Some(mut loaded) = self.fetch(&dump.task.instance)? else {
             let reason = format!("load the instance {:?} before its tasks", dump.task.instance);
             return Err(Fail::Broken(refused(reason)));
         };
-        self.remove_task_of(&mut instance, dump.task.id)?;
-        let holder = self.load_holder(dump.holder)?;
-        let mut held = HeldTask::new(dump.task, dump.not_before);
-        held.epoch = dump.epoch;
-        held.holder = holder;
-        held.attempts = dump.attempts;
-        held.not_before = dump.not_before;
-        held.withdrawn = dump.withdrawn;
-        self.add_task(&mut instance, &mut held).map(|_| ())
+        self.remove_task_of(&mut loaded, dump.task.id)?;
+        self.write_row(&mut loaded, Dirty::default())?;
+        self.load_holder(dump.holder)?;
+        let TaskDump { task, epoch, holder, attempts, not_before, withdrawn } = dump;
+        let held =
+            HeldTask { epoch, holder, attempts, not_before, withdrawn, ..HeldTask::new(task, not_before) };
+        self.add_task(loaded.stored.key, held).map(|_| ())
     }
 
     /// The session that holds something. When the dump does not have it, it has ended long ago.
-    fn load_holder(&mut self, holder: Option<SessionId>) -> Outcome<Option<i64>> {
-        let Some(id) = holder else { return Ok(None) };
-        match self.session(id)? {
-            Some(session) => Ok(Some(session.key)),
-            None => {
-                let over = (LEASE_UNKNOWN, Timestamp::default());
-                self.load_session(id, HOST_UNKNOWN, over).map(Some)
+    fn load_holder(&mut self, holder: Option<SessionId>) -> Outcome<()> {
+        match holder {
+            Some(id) if self.session(id)?.is_none() => {
+                self.load_session(id, HOST_UNKNOWN, (LEASE_UNKNOWN, Timestamp::default()))
             }
+            _ => Ok(()),
         }
     }
 }

@@ -1,18 +1,21 @@
 //! Messages that wait for the instances which a session holds. Nothing here changes anything.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
-use dauer_store::{Fence, Mail, SessionId, StoreLimits, Timestamp, WaitingMail};
+use dauer_store::{Fence, InstanceId, Mail, SessionId, StoreLimits, Timestamp};
 
+use dauer_store_kit::codec::instance_id;
+use dauer_store_kit::instance::Context;
+
+use super::stored::Loaded;
 use super::{View, fenced};
 use crate::fail::Outcome;
-use dauer_store_kit::codec::instance_id;
 
 impl View<'_> {
-    /// The instances that the session has kept and for which visible, admitted messages wait. An instance whose start lies in
-    /// its row has had no turn, or one whose row is behind: nothing has come since.
-    pub(crate) fn waiting_mail(&self, session: SessionId) -> Outcome<WaitingMail> {
-        let session = self.acting(session)?.key;
+    /// The instances that the session has kept and for which visible, admitted messages wait; and when the next such message becomes
+    /// visible. An instance whose start lies in its row has had no turn, or one whose row is behind: nothing has
+    /// come since.
+    pub(super) fn waiting_mail(&self, session: i64) -> Outcome<(Vec<InstanceId>, Option<Timestamp>)> {
         let mut find = self.db.prepare_cached(
             "SELECT id FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at <= ?2 ORDER BY ready_at",
         )?;
@@ -20,26 +23,19 @@ impl View<'_> {
         let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
         let instances = ids.into_iter().map(instance_id).collect::<Result<_, _>>()?;
         let mut later = self.db.prepare_cached(
-            "SELECT ready_at FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at > ?2
-             ORDER BY ready_at LIMIT 1",
+            "SELECT min(ready_at) FROM instances WHERE holder = ?1 AND start IS NULL AND ready_at > ?2",
         )?;
-        let next: Option<i64> = later.query_row(params![session, self.now.0], |row| row.get(0)).optional()?;
-        Ok(WaitingMail { instances, next: next.map(|at| Timestamp(at).since(self.now)) })
+        let next: Option<i64> = later.query_row(params![session, self.now.0], |row| row.get(0))?;
+        Ok((instances, next.map(Timestamp)))
     }
 
     /// Reads the messages that wait for an instance.
     pub(crate) fn mail(&self, session: SessionId, fence: &Fence, limits: &StoreLimits) -> Outcome<Mail> {
-        let session = self.acting(session)?.key;
-        let Some(mut instance) = self.instance(&fence.instance)? else { return fenced() };
-        if instance.holder != Some(session) || instance.fence() != *fence {
-            return fenced();
-        }
-        if let Some(start) = instance.read_start()? {
-            // It is not among the rows of the inbox.
-            let inbox = self.short_inbox(instance.key, usize::MAX)?;
-            instance.know_inbox_with(start, inbox.unwrap_or_default());
-        }
-        let batch = self.turn_batch(&instance, limits.mail_bytes, true)?.unwrap_or_default();
+        self.acting(session)?;
+        let Some(Loaded { instance, stored }) = self.instance(&fence.instance)? else { return fenced() };
+        instance.check_holder(session, fence)?;
+        let context = Context { now: self.now, limits };
+        let batch = instance.mail(context, &self.facts(Some(&stored)))?;
         Ok(Mail { messages: batch.messages, more: batch.more, now: self.now })
     }
 }

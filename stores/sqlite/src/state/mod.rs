@@ -4,44 +4,43 @@
 //! is refused leaves no trace although its transaction goes on with the operations of others.
 
 mod applied;
-mod apply;
 mod claim;
 mod commit;
 mod create;
 mod delete;
 mod deliver;
 mod dump;
-mod end;
+mod facts;
 mod gather;
 mod history;
 mod hot;
 mod inbox;
 mod inspect;
-mod instance;
+mod lanes;
 mod load;
+mod look;
 mod mail;
-mod next_run;
-mod offer;
 mod purge;
 mod put;
 mod query;
+mod recall;
 mod release;
 mod row;
 mod scale;
 mod sessions;
+mod spend;
 mod starts;
 mod statements;
+mod stored;
 mod tags;
 mod tail;
 mod taken;
 mod task;
-mod task_claim;
-mod undelivered;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -49,19 +48,20 @@ use dauer_store::{
     DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, Message, QueueKey, Record, Refused,
     SessionId, StoreLimits, Timestamp,
 };
+use dauer_store_kit::calls::Desks;
 use dauer_store_kit::codec::{hub_name, kind_code, kind_of, reason_code};
+use dauer_store_kit::instance::Changes;
 use dauer_store_kit::judge;
 
 use crate::fail::Outcome;
 use crate::life::Lives;
 use crate::options::Memory;
 
-pub(crate) use claim::Won;
 pub(crate) use hot::Hot;
-pub(crate) use offer::Offer;
+pub(crate) use look::Found;
+pub(crate) use spend::{Bid, Bids};
 pub(crate) use statements::Statements;
 pub(crate) use tags::catch_up as catch_up_tags;
-pub(crate) use undelivered::{Parcel, Undelivered, What};
 
 /// The key of a hub that is not in the file: nothing has it, so that the hub is empty.
 pub(crate) const ABSENT: i64 = 0;
@@ -78,13 +78,17 @@ pub(crate) struct View<'c> {
 #[derive(Default)]
 pub(crate) struct Known {
     hubs: BTreeMap<HubName, i64>,
-    /// Hubs that something was done to, so that no dump may be loaded into them.
+    /// Hubs in use: no dump may be loaded into them.
     used: BTreeSet<i64>,
     queues: BTreeMap<(i64, QueueKey), i64>,
     /// The values of hubs.
     values: BTreeMap<i64, starts::HubValues>,
     hosts: BTreeMap<HostId, i64>,
-    /// How far the index of tags goes, once somebody has asked.
+    /// The keys of sessions, by hub.
+    session_keys: BTreeMap<(i64, SessionId), i64>,
+    /// The largest key of a row in an inbox.
+    inbox_key: Option<i64>,
+    /// Up to which key the index of tags goes, once it was read.
     tagged: Option<i64>,
     /// The largest key of an instance that was added.
     newest: i64,
@@ -97,57 +101,50 @@ pub(crate) struct Group {
     tags_behind: i64,
     /// Rows as the last transaction left them.
     pub(crate) hot: Hot,
-    pub(crate) hints: Vec<(HubName, Hint)>,
-    /// Which work may be ready: told once, however much there is.
+    /// Lists of changes that are not in use.
+    changes: Vec<Changes>,
+    pub(crate) hints: BTreeMap<HubName, Vec<Hint>>,
+    /// Which kinds of work have become ready.
     pub(crate) ready: BTreeSet<(HubName, Kind)>,
-    /// Held instances for which messages have become visible.
-    pub(crate) mail: BTreeSet<(HubName, InstanceId)>,
-    /// How long until the first of it is ready that is not yet.
-    pub(crate) due: Vec<(HubName, Kind, Duration)>,
-    /// Claims that wait for what this transaction makes ready.
-    pub(crate) offers: Vec<Offer>,
-    /// What this transaction has done.
+    /// Held instances for which messages have become visible, with their holders.
+    pub(crate) mail: BTreeSet<(HubName, SessionId, InstanceId)>,
+    /// When the first item that this transaction has put to sleep is ready.
+    pub(crate) due: BTreeMap<HubName, Timestamp>,
+    /// The credit of sessions in this transaction, and their wins.
+    pub(crate) bids: Bids,
+    desks: Arc<Desks>,
+    /// The cost of this transaction.
     pub(crate) effort: Effort,
     /// The hubs that it has written to.
     pub(crate) touched: BTreeSet<i64>,
     /// A time beyond the clock's that this transaction has learnt of.
     pub(crate) raised: Timestamp,
-    pub(crate) undelivered: Arc<Undelivered>,
     pub(crate) lives: Arc<Lives>,
     /// Sessions that this transaction has ended because their hosts are dead.
     buried: Vec<SessionId>,
-    /// Undelivered items that an operation of this transaction has won again.
-    won_again: BTreeSet<(What, i64)>,
-    /// Undelivered items, by session, that turned out to be lost: forgotten when this transaction has happened.
-    stale: Vec<(i64, Parcel)>,
-    /// The queue that was served last, by hub: the next claim begins behind it. In memory only: it is about fairness.
+    /// The queue that was served last, by hub: the next look begins behind it. In memory only: it is about fairness.
     served_turns: BTreeMap<i64, QueueKey>,
     served_tasks: BTreeMap<i64, QueueKey>,
 }
 
 impl Group {
-    pub(crate) fn new(
-        undelivered: Arc<Undelivered>,
-        lives: Arc<Lives>,
-        (memory, tags_behind): (Memory, usize),
-    ) -> Self {
+    pub(crate) fn new(desks: Arc<Desks>, lives: Arc<Lives>, (memory, tags_behind): (Memory, usize)) -> Self {
         Self {
             known: Known::default(),
             tags_behind: signed(tags_behind as u64),
             hot: Hot::new(memory),
-            hints: Vec::new(),
+            changes: Vec::new(),
+            hints: BTreeMap::new(),
             ready: BTreeSet::new(),
             mail: BTreeSet::new(),
-            due: Vec::new(),
-            offers: Vec::new(),
+            due: BTreeMap::new(),
+            bids: Bids::default(),
+            desks,
             effort: Effort::default(),
             touched: BTreeSet::new(),
             raised: Timestamp::default(),
-            undelivered,
             lives,
             buried: Vec::new(),
-            won_again: BTreeSet::new(),
-            stale: Vec::new(),
             served_turns: BTreeMap::new(),
             served_tasks: BTreeMap::new(),
         }
@@ -155,23 +152,19 @@ impl Group {
 
     /// Before every transaction.
     pub(crate) fn begin(&mut self) {
-        self.hints.clear();
+        self.hints.values_mut().for_each(Vec::clear);
         self.ready.clear();
         self.mail.clear();
         self.due.clear();
+        self.bids.clear();
         self.effort = Effort::default();
         self.touched.clear();
         self.raised = Timestamp::default();
         self.buried.clear();
-        self.won_again.clear();
-        self.stale.clear();
     }
 
     /// After a transaction that happened.
     pub(crate) fn settle(&mut self) {
-        for (session, parcel) in self.stale.drain(..) {
-            self.undelivered.remove(session, [parcel]);
-        }
         for session in self.buried.drain(..) {
             self.lives.bury(session);
         }
@@ -183,7 +176,7 @@ impl Group {
         self.known = Known { tagged, newest, ..Known::default() };
     }
 
-    /// What is known is not true: a transaction did not happen, or somebody else has written.
+    /// Clears the cache after a rollback, or a write of another connection.
     pub(crate) fn forget(&mut self) {
         self.begin();
         self.known = Known::default();
@@ -218,7 +211,7 @@ impl<'c> View<'c> {
 
     /// The record of an instance, with the fence that a commit would have to carry.
     pub(crate) fn get(&self, id: &InstanceId) -> Outcome<Option<(Fence, Record)>> {
-        Ok(self.instance(id)?.map(|instance| (instance.fence(), instance.record)))
+        Ok(self.image(id)?.map(|image| (image.fence(), image.record)))
     }
 
     /// The names of all hubs of the file, in their order.
@@ -267,8 +260,8 @@ impl<'g, 'c> Scope<'g, 'c> {
         Ok(Self { view: View { db, hub, now }, statements, name, limits, group })
     }
 
-    /// Makes the hub when it is absent. Only what puts something into it does: a start, a message, a session, a load. What
-    /// reads or removes finds an absent hub empty.
+    /// Makes the hub if it is absent. Only a start, a message, a session or a load does. Reads and removals find an absent hub
+    /// empty.
     fn make(&mut self) -> Outcome<()> {
         if self.view.hub == ABSENT {
             let name = self.name;
@@ -279,7 +272,7 @@ impl<'g, 'c> Scope<'g, 'c> {
         Ok(())
     }
 
-    /// Something is done to the hub, which is made when it is absent. From now on no dump may be loaded into it.
+    /// Notes that the hub is in use, and makes it if it is absent. From now on no dump may be loaded into it.
     fn touch(&mut self) -> Outcome<()> {
         self.make()?;
         if self.group.known.used.insert(self.hub) {
@@ -293,32 +286,43 @@ impl<'g, 'c> Scope<'g, 'c> {
     /// A statement that writes; answers how many rows it changed.
     fn run(&mut self, sql: &'static str, values: impl Params) -> Outcome<usize> {
         let rows = self.statements.get(self.view.db, sql)?.execute(values)?;
+        self.count_run(rows);
+        Ok(rows)
+    }
+
+    /// Counts a statement and the rows that it changed.
+    fn count_run(&mut self, rows: usize) {
         self.group.effort.statements += 1;
         self.group.effort.rows += rows as u64;
         if self.view.hub != ABSENT {
             self.group.touched.insert(self.view.hub);
         }
-        Ok(rows)
     }
 
-    /// Tells of work that is ready at that time.
-    fn hint_of(&mut self, kind: Kind, at: Timestamp) {
-        let after = at.since(self.now);
-        if after.is_zero() {
-            return self.hint(Hint::Ready(kind));
-        }
-        match self.group.due.iter_mut().find(|(hub, due, _)| hub == self.name && *due == kind) {
-            Some((_, _, earliest)) => *earliest = after.min(*earliest),
-            None => self.group.due.push((self.name.clone(), kind, after)),
-        }
-    }
-
-    /// Tells the holder of an instance of a message that is visible at that time.
-    fn hint_mail(&mut self, instance: &instance::Instance, at: Timestamp) {
+    /// Work of that kind is ready at that time.
+    fn ready_at(&mut self, kind: Kind, at: Timestamp) {
         if at > self.now {
-            return self.hint_of(instance.record.queue.kind, at);
+            self.due_at(at);
+        } else if !self.group.ready.iter().any(|(hub, ready)| hub == self.name && *ready == kind) {
+            self.group.ready.insert((self.name.clone(), kind));
         }
-        self.group.mail.insert((self.name.clone(), instance.id.clone()));
+    }
+
+    /// Something becomes ready by time alone.
+    fn due_at(&mut self, at: Timestamp) {
+        match self.group.due.get_mut(self.name) {
+            Some(earliest) => *earliest = at.min(*earliest),
+            None => _ = self.group.due.insert(self.name.clone(), at),
+        }
+    }
+
+    /// A message for an instance that a session holds is visible at that time.
+    fn mail_at(&mut self, instance: &InstanceId, holder: SessionId, at: Timestamp) {
+        if at > self.now {
+            self.due_at(at);
+        } else {
+            self.group.mail.insert((self.name.clone(), holder, instance.clone()));
+        }
     }
 
     fn check_message(&self, message: &Message) -> Outcome<()> {
@@ -326,14 +330,9 @@ impl<'g, 'c> Scope<'g, 'c> {
     }
 
     fn hint(&mut self, hint: Hint) {
-        match hint {
-            Hint::Ready(kind) => {
-                let known = self.group.ready.iter().any(|(hub, ready)| hub == self.name && *ready == kind);
-                if !known {
-                    self.group.ready.insert((self.name.clone(), kind));
-                }
-            }
-            other => self.group.hints.push((self.name.clone(), other)),
+        match self.group.hints.get_mut(self.name) {
+            Some(hints) => hints.push(hint),
+            None => _ = self.group.hints.insert(self.name.clone(), vec![hint]),
         }
     }
 
@@ -392,7 +391,7 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// The refusal of someone who no longer holds what they speak of.
+/// The refusal of a session that does not hold the item.
 fn fenced<T>() -> Outcome<T> {
     Err(Refused::Fenced.into())
 }

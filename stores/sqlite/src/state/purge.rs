@@ -2,9 +2,9 @@
 
 use rusqlite::params;
 
-use dauer_store::{Hint, InstanceId, Order, Purge, Purged, Query};
+use dauer_store::{InstanceId, Order, Purge, Purged, Query};
 
-use super::instance::Instance;
+use super::stored::Loaded;
 use super::{ABSENT, Scope, View};
 use crate::fail::Outcome;
 
@@ -15,13 +15,14 @@ const PAGES_KEPT_FREE: i64 = 256;
 const PAGES_GIVEN_BACK: i64 = 2_000;
 
 impl View<'_> {
-    /// Whether an instance has ended, and no start, rewind or unsent message waits.
-    fn may_purge(&self, instance: &Instance) -> Outcome<bool> {
-        if !instance.record.status.is_ended() || self.start_waits(instance)? {
+    /// Whether a purge removes an instance. One of another store's dump stays until its messages are sent.
+    fn may_purge(&self, loaded: &Loaded) -> Outcome<bool> {
+        let Loaded { instance, stored } = loaded;
+        if !instance.may_purge(&self.facts(Some(stored)))? {
             return Ok(false);
         }
         let mut unsent = self.db.prepare_cached("SELECT 1 FROM outbox WHERE hub = ?1 AND instance = ?2")?;
-        Ok(!unsent.exists(params![self.hub, instance.key])?)
+        Ok(!unsent.exists(params![self.hub, stored.key])?)
     }
 }
 
@@ -38,11 +39,12 @@ impl Scope<'_, '_> {
                 let (mut ids, mut more) = (Vec::new(), false);
                 let view = self.view;
                 let oldest = Query { order: Order::OldestFirst, after: None, ..query.clone() };
-                view.matching(&oldest, |instance| {
-                    if view.may_purge(&instance)? {
+                view.matching(&oldest, |image| {
+                    let loaded = view.loaded(image)?;
+                    if view.may_purge(&loaded)? {
                         more = ids.len() == *budget;
                         if !more {
-                            ids.push(instance.id);
+                            ids.push(loaded.instance.id().clone());
                         }
                     }
                     Ok(!more)
@@ -52,14 +54,15 @@ impl Scope<'_, '_> {
         };
         let mut count = 0;
         for id in ids {
-            let Some(instance) = self.fetch(&id)? else { continue };
-            if self.may_purge(&instance)? {
-                self.erase(instance)?;
+            let Some(loaded) = self.fetch(&id)? else { continue };
+            if self.may_purge(&loaded)? {
+                self.erase(*loaded)?;
                 count += 1;
+            } else {
+                self.put_back(loaded);
             }
         }
         if count > 0 {
-            self.store_hub()?;
             self.give_back_pages()?;
         }
         Ok(Purged { count, more })
@@ -78,12 +81,17 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    fn erase(&mut self, mut instance: Box<Instance>) -> Outcome<()> {
-        let hint = Hint::Status(instance.id.clone(), instance.record.status);
-        self.discard_tasks_of(&mut instance)?;
-        self.removed(&instance)?;
-        self.remove_instance(instance)?;
-        self.hint(hint);
+    fn erase(&mut self, loaded: Loaded) -> Outcome<()> {
+        let Loaded { instance, stored } = loaded;
+        self.raise_floor(&instance)?;
+        let (tasks, mut changes) = (self.tasks_of(&stored, None)?, self.changes());
+        instance.purge(tasks, self.now, &mut changes);
+        self.erase_rows(&stored)?;
+        changes.tasks_gone.clear();
+        self.write_beside(&mut changes)?;
+        self.store_hub()?;
+        self.report_lost(&mut changes)?;
+        self.done_with(changes);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use dauer_store_kit::codec::{instance_id, kind_code, status_code};
 use dauer_store_kit::judge::{matches, page_rows};
 
 use super::View;
-use super::instance::{Instance, select_instances};
+use super::stored::{Image, select_instances};
 use crate::fail::Outcome;
 
 type Key = (Timestamp, InstanceId);
@@ -118,13 +118,13 @@ impl View<'_> {
     pub(crate) fn query(&self, query: &Query) -> Outcome<Page> {
         let rows = page_rows(query.page);
         let mut page = Page { records: Vec::new(), next: None, lag: Duration::ZERO };
-        self.matching(query, |instance| {
+        self.matching(query, |image| {
             if page.records.len() == rows {
                 let last = page.records.last();
                 page.next = last.map(|(id, record)| write_cursor(record.times.created, id, query.order));
                 return Ok(false);
             }
-            page.records.push((instance.id, instance.record));
+            page.records.push((image.id, image.record));
             Ok(true)
         })?;
         Ok(page)
@@ -134,7 +134,7 @@ impl View<'_> {
     pub(super) fn matching(
         &self,
         query: &Query,
-        mut each: impl FnMut(Instance) -> Outcome<bool>,
+        mut each: impl FnMut(Image) -> Outcome<bool>,
     ) -> Outcome<()> {
         let after = &begin(query)?;
         let (statements, sooner) = match query.order {
@@ -145,20 +145,20 @@ impl View<'_> {
             return self.found_by(statements.by_created, query, after, each).map(|_| ());
         }
         let mut behind = VecDeque::new();
-        self.found_by(statements.behind_tags, query, after, |instance| {
-            behind.push_back(instance);
+        self.found_by(statements.behind_tags, query, after, |image| {
+            behind.push_back(image);
             Ok(true)
         })?;
-        let key = |instance: &Instance| (instance.record.times.created, instance.id.clone());
-        let mut goes_on = self.found_by(statements.by_tag, query, after, |instance| {
-            while behind.front().is_some_and(|it| key(it).cmp(&key(&instance)) == sooner) {
+        let key = |image: &Image| (image.record.times.created, image.id.clone());
+        let mut goes_on = self.found_by(statements.by_tag, query, after, |image| {
+            while behind.front().is_some_and(|it| key(it).cmp(&key(&image)) == sooner) {
                 if let Some(first) = behind.pop_front()
                     && !each(first)?
                 {
                     return Ok(false);
                 }
             }
-            each(instance)
+            each(image)
         })?;
         while goes_on && let Some(first) = behind.pop_front() {
             goes_on = each(first)?;
@@ -172,7 +172,7 @@ impl View<'_> {
         sql: &str,
         query: &Query,
         (time, id): &(i64, String),
-        mut each: impl FnMut(Instance) -> Outcome<bool>,
+        mut each: impl FnMut(Image) -> Outcome<bool>,
     ) -> Outcome<bool> {
         let tag = query.tags.first_key_value();
         let mut find = self.db.prepare_cached(sql)?;
@@ -193,8 +193,8 @@ impl View<'_> {
             ":value": tag.map(|(_, value)| value),
         })?;
         while let Some(row) = rows.next()? {
-            let instance = Instance::read(row)?;
-            if matches(query, &instance.id, &instance.record) && !each(instance)? {
+            let image = Image::read(row)?;
+            if matches(query, &image.id, &image.record) && !each(image)? {
                 return Ok(false);
             }
         }

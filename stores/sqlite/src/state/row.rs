@@ -2,13 +2,11 @@
 
 use rusqlite::params;
 
-use dauer_store::{Hint, Item, Record};
-use dauer_store_kit::codec::{
-    hold_code, same_base, same_details, status_code, write_base, write_details, write_item,
-};
-use dauer_store_kit::judge::is_shown;
+use dauer_store::{Record, Timestamp};
+use dauer_store_kit::codec::{status_code, write_base, write_details};
+use dauer_store_kit::instance::{Dirty, Instance};
 
-use super::instance::{Instance, Placement, Standing};
+use super::stored::{Columns, Loaded, Standing, Stored};
 use super::{Scope, signed};
 use crate::fail::Outcome;
 
@@ -62,6 +60,24 @@ pub(super) enum Change {
 }
 
 impl Change {
+    pub(super) fn between(now: &Columns, stored: &Columns, dirty: Dirty) -> Self {
+        let run = |columns: &Columns| (columns.queue, columns.created);
+        let hold = |columns: &Columns| (columns.holder, columns.place, columns.offered);
+        if run(now) != run(stored) || dirty.has(Dirty::BASE) {
+            Self::Run
+        } else if now.completed != stored.completed {
+            Self::End
+        } else if hold(now) != hold(stored) {
+            Self::Hold
+        } else if now.ready_at != stored.ready_at {
+            Self::Ready
+        } else if now.standing != stored.standing {
+            Self::Standing
+        } else {
+            Self::Turn
+        }
+    }
+
     /// The statement that writes it, and how many values that takes.
     fn update(self) -> (&'static str, usize) {
         match self {
@@ -76,10 +92,10 @@ impl Change {
 }
 
 impl Scope<'_, '_> {
-    /// Adds an instance that is not there, ready from when it says.
-    pub(super) fn insert_instance(&mut self, instance: &mut Instance) -> Outcome<()> {
-        self.settle(instance)?;
-        let record = &instance.record;
+    /// Adds an instance that is not there.
+    pub(super) fn insert_instance(&mut self, loaded: &mut Loaded) -> Outcome<()> {
+        let now = self.settle(loaded)?;
+        let record = &loaded.instance.record;
         let hub = self.view.hub;
         self.run(
             "INSERT INTO instances (hub, id, queue, offered, execution, generation, revision, epoch, status, hold,
@@ -89,249 +105,235 @@ impl Scope<'_, '_> {
                 ?23, 0)",
             params![
                 hub,
-                instance.id.as_str(),
-                instance.queue,
-                instance.offered,
+                loaded.instance.id().as_str(),
+                now.queue,
+                now.offered,
                 record.execution.0.to_be_bytes(),
                 record.generation,
                 signed(record.revision.0),
-                signed(instance.epoch.0),
+                signed(now.standing.epoch.0),
                 status_code(record.status),
-                hold_code(&record.hold),
-                record.trouble.is_some(),
+                now.standing.hold,
+                now.standing.stalled,
                 record.attempts,
-                record.times.created.0,
+                now.created.0,
                 record.times.updated.0,
-                record.times.completed.map(|time| time.0),
+                millis(now.completed),
                 record.history_len,
                 signed(record.history_bytes),
-                instance.ready_at.map(|time| time.0),
-                instance.not_before.0,
-                instance.place.map(|time| time.0),
+                millis(now.ready_at),
+                now.standing.not_before.0,
+                millis(now.place),
                 write_base(record),
-                instance.holder,
-                instance.write_start(),
+                now.holder,
+                loaded.write_start(),
             ],
         )?;
-        instance.key = self.db.last_insert_rowid();
-        instance.stored = instance.placement();
-        self.add_instance_tags(instance)?;
-        self.write_details_of(instance)?;
-        self.hint(Hint::Status(instance.id.clone(), instance.record.status));
-        Ok(())
-    }
-
-    /// Takes a record over; the caller stores the instance.
-    pub(super) fn put_record(&mut self, instance: &mut Instance, record: Record) -> Outcome<()> {
-        let old = std::mem::replace(&mut instance.record, record);
-        let new = &instance.record;
-        instance.details_changed |= !same_details(&old, new);
-        instance.base_changed |= !same_base(&old, new);
-        if old.queue != new.queue {
-            instance.queue = self.queue_key(&instance.record.queue)?;
-        }
-        let new = &instance.record;
-        if (&old.tags, old.times.created) != (&new.tags, new.times.created) {
-            self.remove_tags(instance.key, old.times.created, &old.tags)?;
-            self.add_tags(instance.key, new.times.created, &new.tags)?;
-        }
-        if is_shown(&old, new) {
-            self.hint(Hint::changed(&instance.id, new));
+        loaded.stored.key = self.db.last_insert_rowid();
+        loaded.stored.row = now;
+        self.add_instance_tags(&loaded.stored)?;
+        if let Some(details) = write_details(&loaded.instance.record) {
+            self.put_details(loaded.stored.key, &details)?;
         }
         Ok(())
     }
 
-    /// Writes what claims look at: who holds it, and from when it may be taken.
-    pub(super) fn store_hold(&mut self, instance: &mut Instance) -> Outcome<()> {
-        if instance.row_is_behind {
-            return self.store_all(instance);
+    /// Writes what has changed of the row of an instance, and makes rows of tasks that may not lie in it any more.
+    pub(super) fn write_row(&mut self, loaded: &mut Loaded, dirty: Dirty) -> Outcome<()> {
+        const OF_RECORD: Dirty = Dirty::RECORD.and(Dirty::TURN).and(Dirty::BASE).and(Dirty::DETAILS);
+        self.put_out_of_others(loaded)?;
+        if dirty.has(OF_RECORD) || loaded.stored.tasks.in_row_changed() {
+            let now = self.settle(loaded)?;
+            return self.write_columns(loaded, now, dirty);
         }
-        self.settle(instance)?;
-        let (now, stored) = (instance.placement(), instance.stored);
+        if dirty == Dirty::default() { Ok(()) } else { self.write_hold(loaded) }
+    }
+
+    /// Writes the columns that looks search by: the holder, and from when a session may win it. All columns are written if only
+    /// the tail of the history says that the run has begun.
+    fn write_hold(&mut self, loaded: &mut Loaded) -> Outcome<()> {
+        let now = self.settle(loaded)?;
+        let stored = loaded.stored.row;
+        let Standing { epoch, not_before, .. } = now.standing;
+        if now.standing != (Standing { epoch, not_before, ..stored.standing }) {
+            return self.write_columns(loaded, now, Dirty::default());
+        }
         if (now.holder, now.place, now.offered) == (stored.holder, stored.place, stored.offered) {
             self.run(
                 "UPDATE instances SET epoch = ?2, ready_at = ?3, not_before = ?4 WHERE key = ?1",
-                params![
-                    instance.key,
-                    signed(instance.epoch.0),
-                    instance.ready_at.map(|time| time.0),
-                    instance.not_before.0,
-                ],
+                params![loaded.stored.key, signed(epoch.0), millis(now.ready_at), not_before.0],
             )?;
         } else {
             self.run(
                 "UPDATE instances SET epoch = ?2, holder = ?3, ready_at = ?4, not_before = ?5, place = ?6,
                     offered = ?7 WHERE key = ?1",
                 params![
-                    instance.key,
-                    signed(instance.epoch.0),
-                    instance.holder,
-                    instance.ready_at.map(|time| time.0),
-                    instance.not_before.0,
-                    instance.place.map(|time| time.0),
-                    instance.offered,
+                    loaded.stored.key,
+                    signed(epoch.0),
+                    now.holder,
+                    millis(now.ready_at),
+                    not_before.0,
+                    millis(now.place),
+                    now.offered,
                 ],
             )?;
         }
-        let Placement { holder, ready_at, place, offered, .. } = now;
-        let Standing { epoch, not_before, .. } = now.standing;
-        let standing = Standing { epoch, not_before, ..stored.standing };
-        instance.stored = Placement { holder, ready_at, place, offered, standing, ..stored };
+        let Columns { holder, ready_at, place, offered, standing, .. } = now;
+        loaded.stored.row = Columns { holder, ready_at, place, offered, standing, ..stored };
         Ok(())
     }
 
-    /// Writes all that may have changed.
-    pub(super) fn store_all(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let change = self.change_of(instance)?;
-        self.write_row(instance, change)
-    }
-
-    /// Writes which tasks lie in the row of the instance, and how it stands: whatever the tail of its history says, the row is
-    /// right then.
-    pub(super) fn store_taken(&mut self, instance: &mut Instance) -> Outcome<()> {
-        if instance.row_is_behind {
-            return self.store_all(instance);
+    /// Writes those columns, and the fields of the record beside them. Whatever the tail of the history says, the row is right
+    /// then.
+    pub(super) fn write_columns(&mut self, loaded: &mut Loaded, now: Columns, dirty: Dirty) -> Outcome<()> {
+        self.update_row(loaded, &now, Change::between(&now, &loaded.stored.row, dirty))?;
+        let Loaded { instance, stored } = loaded;
+        if dirty.has(Dirty::DETAILS) {
+            match write_details(&instance.record) {
+                Some(details) => self.put_details(stored.key, &details)?,
+                None => _ = self.run("DELETE FROM details WHERE instance = ?1", [stored.key])?,
+            }
         }
-        self.update_row(instance, Change::Turn)
-    }
-
-    /// Finds where claims look for an instance, and how much of its row has changed.
-    pub(super) fn change_of(&mut self, instance: &mut Instance) -> Outcome<Change> {
-        self.settle(instance)?;
-        let (now, stored) = (instance.placement(), instance.stored);
-        let run = |p: &Placement| (p.queue, p.created);
-        let hold = |p: &Placement| (p.holder, p.place, p.offered);
-        Ok(if run(&now) != run(&stored) || instance.base_changed {
-            Change::Run
-        } else if now.completed != stored.completed {
-            Change::End
-        } else if hold(&now) != hold(&stored) {
-            Change::Hold
-        } else if now.ready_at != stored.ready_at {
-            Change::Ready
-        } else if now.standing != stored.standing {
-            Change::Standing
-        } else {
-            Change::Turn
-        })
-    }
-
-    /// Writes what has changed of an instance.
-    pub(super) fn write_row(&mut self, instance: &mut Instance, change: Change) -> Outcome<()> {
-        self.update_row(instance, change)?;
-        if instance.details_changed {
-            self.write_details_of(instance)?;
+        let tags = &instance.record.tags;
+        if (&stored.tags, stored.row.created) != (tags, now.created) {
+            self.remove_tags(stored.key, stored.row.created, &stored.tags)?;
+            self.add_tags(stored.key, now.created, tags)?;
+            stored.tags = tags.clone();
         }
-        instance.stored = instance.placement();
-        (instance.row_is_behind, instance.base_changed, instance.details_changed) = (false, false, false);
+        stored.row = now;
+        stored.tasks.are_written();
         Ok(())
     }
 
-    fn update_row(&mut self, instance: &Instance, change: Change) -> Outcome<()> {
+    fn update_row(&mut self, loaded: &Loaded, now: &Columns, change: Change) -> Outcome<()> {
+        let Loaded { instance, stored } = loaded;
         let record = &instance.record;
         let base = if change == Change::Run { write_base(record) } else { Vec::new() };
+        let last = self.last_commit(instance)?;
         let (update, count) = change.update();
         let values = params![
             signed(record.revision.0),
             record.times.updated.0,
             record.history_len,
             signed(record.history_bytes),
-            instance.last.as_ref().map(|last| last.write(record.execution)),
-            instance.write_taken(),
-            instance.write_start(),
-            instance.key,
-            signed(instance.epoch.0),
-            instance.not_before.0,
+            last,
+            stored.tasks.write_taken(),
+            loaded.write_start(),
+            stored.key,
+            signed(now.standing.epoch.0),
+            now.standing.not_before.0,
             record.execution.0.to_be_bytes(),
             record.generation,
             status_code(record.status),
-            hold_code(&record.hold),
-            record.trouble.is_some(),
+            now.standing.hold,
+            now.standing.stalled,
             record.attempts,
-            instance.remembered,
-            instance.ready_at.map(|time| time.0),
-            instance.holder,
-            instance.place.map(|time| time.0),
-            instance.offered,
-            record.times.completed.map(|time| time.0),
-            instance.queue,
-            record.times.created.0,
+            now.standing.remembered,
+            millis(now.ready_at),
+            now.holder,
+            millis(now.place),
+            now.offered,
+            millis(now.completed),
+            now.queue,
+            now.created.0,
             base,
         ];
-        self.run(update, &values[..count])?;
-        Ok(())
+        self.run(update, &values[..count]).map(|_| ())
     }
 
-    fn write_details_of(&mut self, instance: &Instance) -> Outcome<()> {
-        match write_details(&instance.record) {
-            Some(details) => self.run(
-                "INSERT INTO details VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2",
-                params![instance.key, details],
-            )?,
-            None if instance.details_changed => {
-                self.run("DELETE FROM details WHERE instance = ?1", [instance.key])?
-            }
-            None => 0,
-        };
-        Ok(())
+    fn put_details(&mut self, instance: i64, details: &[u8]) -> Outcome<()> {
+        let sql = "INSERT INTO details VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = ?2";
+        self.run(sql, params![instance, details]).map(|_| ())
     }
 
-    /// Finds where claims look for it.
-    fn settle(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let opening = self.opening_of(instance)?;
-        let kind = opening.as_ref().unwrap_or(&instance.record).queue.kind;
-        let offered = match &opening {
-            Some(next) => self.queue_key(&next.queue)?,
-            None => instance.queue,
+    /// The last commit, for its column. A session that is gone has a key that no session has.
+    fn last_commit(&mut self, instance: &Instance) -> Outcome<Option<Vec<u8>>> {
+        let Some(last) = &instance.last else { return Ok(None) };
+        let by = match last.by {
+            Some(session) => Some(self.session_key(session)?.unwrap_or_default()),
+            None => None,
         };
-        let free = match instance.holder {
-            None => true,
-            Some(session) => !self.lives(session)?,
-        };
-        let place = instance.ready_at.filter(|_| free).map(|ready_at| ready_at.max(instance.not_before));
-        if (place, offered) != (instance.place, instance.offered)
-            && let Some(place) = place
-        {
-            self.hint_of(kind, place);
-        } else if let Some(ready_at) = instance.ready_at.filter(|ready_at| *ready_at > self.now)
-            && instance.holder.is_some()
-        {
-            // The holder is to look when its time has come.
-            self.hint_of(kind, ready_at);
+        Ok(Some(last.write(by, instance.record.execution)))
+    }
+
+    /// The columns that its row is to have. Notes when the instance has become ready, or will.
+    pub(super) fn settle(&mut self, loaded: &mut Loaded) -> Outcome<Columns> {
+        let Loaded { instance, stored } = &*loaded;
+        let facts = self.facts(Some(stored));
+        let (next, place) = (instance.offered_as(&facts)?, instance.free_at(&facts)?);
+        let (kind, own) = (next.queue.kind, next.queue == stored.queue.0);
+        let offered = if own { None } else { Some(next.queue.clone()) };
+        let holder = self.holder_key(instance.holder)?;
+        if loaded.instance.record.queue != loaded.stored.queue.0 {
+            let queue = loaded.instance.record.queue.clone();
+            let key = self.queue_key(&queue)?;
+            loaded.stored.queue = (queue, key);
         }
-        (instance.place, instance.offered) = (place, offered);
-        Ok(())
+        let offered = offered.map_or(Ok(loaded.stored.queue.1), |queue| self.queue_key(&queue))?;
+        let now = columns(&loaded.instance, &loaded.stored, (holder, place, offered));
+        self.tell_place(&now, (kind, loaded.stored.row));
+        Ok(now)
     }
 
-    /// Takes an instance from whoever holds it; its host is told at the next renewal. The caller stores the instance.
-    pub(super) fn take_from_holder(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let Some(session) = instance.holder.take() else { return Ok(()) };
-        self.tell_lost(session, &write_item(&Item::Turn(instance.fence())))?;
-        self.run("UPDATE instances SET holder = NULL WHERE key = ?1", [instance.key])?;
-        instance.stored.holder = None;
-        self.forget_if_gone(session)
+    fn tell_place(&mut self, now: &Columns, (kind, stored): (dauer_store::Kind, Columns)) {
+        if (now.place, now.offered) != (stored.place, stored.offered)
+            && let Some(place) = now.place
+        {
+            self.ready_at(kind, place);
+        } else if let Some(ready_at) = now.ready_at.filter(|ready_at| *ready_at > self.now)
+            && now.holder.is_some()
+        {
+            // The holder looks when its time has come.
+            self.due_at(ready_at);
+        }
     }
 
-    /// Removes an instance and all that belongs to it but the tasks; whoever holds it has lost it.
-    pub(super) fn remove_instance(&mut self, mut instance: Box<Instance>) -> Outcome<()> {
-        self.take_from_holder(&mut instance)?;
-        self.erase_rows(&instance)
+    /// Removes the rows of an instance and all that belongs to it, without a word to its holders.
+    pub(super) fn erase_rows(&mut self, stored: &Stored) -> Outcome<()> {
+        self.remove_tags(stored.key, stored.row.created, &stored.tags)?;
+        self.erase_at(stored.key)
     }
 
-    /// Removes the rows of an instance, all but those of its tasks, without a word to anyone.
-    pub(super) fn erase_rows(&mut self, instance: &Instance) -> Outcome<()> {
-        self.remove_tags(instance.key, instance.stored.created, &instance.record.tags)?;
+    /// The same but for its tags.
+    pub(super) fn erase_at(&mut self, key: i64) -> Outcome<()> {
         for sql in [
             "DELETE FROM inbox WHERE instance = ?1",
             "DELETE FROM history WHERE instance = ?1",
             "DELETE FROM applied WHERE instance = ?1",
             "DELETE FROM details WHERE instance = ?1",
+            "DELETE FROM tasks WHERE instance = ?1",
             "DELETE FROM instances WHERE key = ?1",
         ] {
-            self.run(sql, [instance.key])?;
+            self.run(sql, [key])?;
         }
         let hub = self.view.hub;
-        self.run("DELETE FROM outbox WHERE hub = ?1 AND instance = ?2", params![hub, instance.key])?;
+        self.run("DELETE FROM outbox WHERE hub = ?1 AND instance = ?2", params![hub, key])?;
         Ok(())
     }
+}
+
+fn columns(
+    instance: &Instance,
+    stored: &Stored,
+    (holder, place, offered): (Option<i64>, Option<Timestamp>, i64),
+) -> Columns {
+    let record: &Record = &instance.record;
+    Columns {
+        holder,
+        ready_at: instance.ready_at(),
+        place,
+        offered,
+        queue: stored.queue.1,
+        created: record.times.created,
+        completed: record.times.completed,
+        standing: Standing::of(
+            record,
+            (instance.epoch, instance.not_before),
+            (stored.remembered, stored.start.is_some()),
+        ),
+    }
+}
+
+fn millis(time: Option<Timestamp>) -> Option<i64> {
+    time.map(|time| time.0)
 }

@@ -1,17 +1,16 @@
-//! How much work there is, and when there will be more.
+//! How much work there is.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
-use dauer_store::{DUE_OVERLAP, Kind, Queues, Scale, SessionId, Timestamp};
+use dauer_store::{Kind, Scale};
 
-use super::{Scope, View};
+use super::Scope;
 use crate::fail::Outcome;
 
 impl Scope<'_, '_> {
-    /// Ready items that anyone may claim, and items in living hands, by kind.
+    /// Ready items, and items that living sessions hold, by kind.
     pub(crate) fn scale(&mut self) -> Outcome<Scale> {
         self.relay()?;
         self.sweep()?;
@@ -28,7 +27,7 @@ impl Scope<'_, '_> {
             add(&mut scale.ready, queue.kind, ready);
         }
         for session in self.sessions()? {
-            if self.lives(session.key)? {
+            if session.life.lives(self.now) {
                 self.count_held(session.key, &mut scale.held)?;
             }
         }
@@ -57,36 +56,5 @@ fn add(counts: &mut BTreeMap<Kind, usize>, kind: Kind, count: i64) {
     let count = usize::try_from(count).unwrap_or(0);
     if count > 0 {
         *counts.entry(kind).or_default() += count;
-    }
-}
-
-impl View<'_> {
-    /// How long until something that sleeps in these queues is due. The end of a session makes nothing due here: it
-    /// may be renewed, and a hint tells when it was not.
-    pub(crate) fn next_due(&self, session: SessionId, queues: &Queues) -> Outcome<Option<Duration>> {
-        self.acting(session)?;
-        // What was loaded and not yet delivered is delivered by the next claim.
-        let mut unsent = self.db.prepare_cached("SELECT 1 FROM outbox WHERE hub = ?1 LIMIT 1")?;
-        if unsent.exists([self.hub])? {
-            return Ok(Some(Duration::ZERO));
-        }
-        let since = self.now.before(DUE_OVERLAP).0;
-        let mut earliest: Option<i64> = None;
-        for (key, queue) in self.queues()? {
-            if !queues.admits(&queue) {
-                continue;
-            }
-            let mut next = self.db.prepare_cached(match queue.kind {
-                Kind::Activity => {
-                    "SELECT place FROM tasks WHERE queue = ?1 AND place > ?2 ORDER BY place LIMIT 1"
-                }
-                Kind::Orchestration | Kind::Entity => {
-                    "SELECT place FROM instances WHERE offered = ?1 AND place > ?2 ORDER BY place LIMIT 1"
-                }
-            })?;
-            let found: Option<i64> = next.query_row(params![key, since], |row| row.get(0)).optional()?;
-            earliest = earliest.into_iter().chain(found).min();
-        }
-        Ok(earliest.map(|time| Timestamp(time).since(self.now)))
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Hint, Host, Lost, SessionId, Timestamp};
+use dauer_store::{Cause, Hint, Host, Lost, Refused, SessionId, Timestamp};
 use dauer_store_kit::codec::{host_id, number, read_item};
+use dauer_store_kit::instance::{Dirty, Facts};
 use dauer_store_kit::judge::millis;
 use dauer_store_kit::session::{EXPIRED_AGE_MAX, Life};
 
-use super::{Scope, View, What, fenced, signed, unsigned};
-use crate::fail::Outcome;
+use super::{Scope, View, fenced, signed, unsigned};
+use crate::fail::{Fail, Outcome};
 
 /// A session as it lies in the store.
 #[derive(Clone)]
@@ -55,6 +56,13 @@ impl View<'_> {
         Ok(id.map(|id| number(&id)).transpose()?.map(SessionId))
     }
 
+    pub(super) fn session_lives(&self, id: SessionId) -> Outcome<bool> {
+        let mut find = self.db.prepare_cached(
+            "SELECT 1 FROM sessions WHERE hub = ?1 AND id = ?2 AND ended = 0 AND expires_at > ?3",
+        )?;
+        Ok(find.exists(params![self.hub, id.0.to_be_bytes(), self.now.0])?)
+    }
+
     /// A session that may still act. Expiry alone takes nothing from it.
     pub(super) fn acting(&self, id: SessionId) -> Outcome<Session> {
         let Some(session) = self.session(id)? else { return fenced() };
@@ -64,10 +72,10 @@ impl View<'_> {
 }
 
 impl Scope<'_, '_> {
-    /// A session that may still act, out of memory or the file: its key, and that of its host.
-    pub(super) fn actor(&mut self, id: SessionId) -> Outcome<(i64, i64)> {
+    /// Checks that a session may still act, out of memory or the file. Returns the key of its host.
+    pub(super) fn actor(&mut self, id: SessionId) -> Outcome<i64> {
         let session = self.known_session(id)?;
-        Ok((session.key, self.host_key(&session.life.host)?))
+        self.host_key(&session.life.host)
     }
 
     /// The key of a session that may claim.
@@ -87,16 +95,35 @@ impl Scope<'_, '_> {
         Ok(session)
     }
 
-    /// Whether a session is there, unexpired and not ended: nobody may take what it holds.
-    pub(super) fn lives(&mut self, key: i64) -> Outcome<bool> {
-        if let Some(lives) = self.group.hot.lives(key, self.view.now) {
-            return Ok(lives);
+    /// The key of a session, out of memory or the file; nothing for one that has no row any more.
+    pub(super) fn session_key(&mut self, id: SessionId) -> Outcome<Option<i64>> {
+        if let Some(key) = key_of_gone(id) {
+            return Ok(Some(key));
         }
-        let mut find = self
-            .view
-            .db
-            .prepare_cached("SELECT 1 FROM sessions WHERE key = ?1 AND ended = 0 AND expires_at > ?2")?;
-        Ok(find.exists(params![key, self.view.now.0])?)
+        let hub = self.view.hub;
+        if let Some(session) = self.group.hot.session(hub, id) {
+            return Ok(Some(session.key));
+        }
+        if let Some(key) = self.group.known.session_keys.get(&(hub, id)) {
+            return Ok(Some(*key));
+        }
+        let key = self.session(id)?.map(|session| session.key);
+        self.group.known.session_keys.extend(key.map(|key| ((hub, id), key)));
+        Ok(key)
+    }
+
+    /// The key of a holder, for a column.
+    pub(super) fn holder_key(&mut self, holder: Option<SessionId>) -> Outcome<Option<i64>> {
+        let Some(id) = holder else { return Ok(None) };
+        match self.session_key(id)? {
+            Some(key) => Ok(Some(key)),
+            None => Err(Fail::Broken(Refused::Corrupt(Cause::new("a session that holds something is gone")))),
+        }
+    }
+
+    /// Whether a session is there, unexpired and not ended: no other may take what it holds.
+    pub(super) fn lives(&self, id: SessionId) -> Outcome<bool> {
+        self.facts(None).lives(id)
     }
 
     /// Opens a session; the same again, after an unknown outcome, renews it.
@@ -127,7 +154,7 @@ impl Scope<'_, '_> {
         self.forget_old_sessions()
     }
 
-    /// Keeps a session and all it holds for another lease, also when it had expired: what nobody took is still its own.
+    /// Keeps a session and all it holds for another lease, also after it has expired: items that no other session took are still its own.
     /// Answers with what was taken from it beyond what it `has_heard` of, and up to where that goes.
     pub(crate) fn renew(&mut self, id: SessionId, has_heard: i64) -> Outcome<(Vec<Lost>, i64)> {
         let mut session = self.acting(id)?;
@@ -170,24 +197,17 @@ impl Scope<'_, '_> {
             return Ok(());
         };
         for key in self.held_turns(session.key)? {
-            if let Some(mut instance) = self.fetch_at(key)? {
-                self.put_out(&mut instance)?;
-                instance.holder = None;
-                self.store_hold(&mut instance)?;
+            if let Some(mut loaded) = self.fetch_at(key)? {
+                let mut changes = self.changes();
+                loaded.instance.let_go(&mut changes);
+                self.finish(loaded, changes)?;
             }
         }
         for key in self.held_tasks(session.key)? {
-            let Some(mut task) = self.task_at(key)? else { continue };
-            if task.withdrawn {
-                self.discard_task(&task)?;
-            } else {
-                task.holder = None;
-                self.store_task(&mut task)?;
+            if let Some(mut row) = self.task_at(key)? {
+                let stays = row.held.let_go();
+                self.let_task_go(row, stays)?;
             }
-        }
-        for what in [What::Turn, What::Task] {
-            let parcels = self.group.undelivered.of(session.key, what).into_iter();
-            self.group.stale.extend(parcels.map(|(key, epoch)| (session.key, (what, key, epoch))));
         }
         self.remove_session(session.key)?;
         self.hint(Hint::SessionEnded(id));
@@ -203,7 +223,7 @@ impl Scope<'_, '_> {
             "UPDATE sessions SET ended = 1, expires_at = ?2 WHERE key = ?1",
             params![session.key, session.life.expires_at.0],
         )?;
-        self.lapse(session.key, id)?;
+        self.lapse(&session)?;
         self.forget_if_gone(session.key)
     }
 
@@ -224,43 +244,41 @@ impl Scope<'_, '_> {
     /// Offers what expired sessions hold to others. Before every claim: expiry is a matter of time, not of a call.
     pub(super) fn sweep(&mut self) -> Outcome<()> {
         self.bury_the_dead()?;
-        let mut find = self.db.prepare_cached(
-            "SELECT key, id FROM sessions WHERE hub = ?1 AND lapsed = 0 AND expires_at <= ?2",
-        )?;
-        let rows = find.query_map(params![self.hub, self.now.0], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        let mut find = self
+            .view
+            .db
+            .prepare_cached("SELECT id FROM sessions WHERE hub = ?1 AND lapsed = 0 AND expires_at <= ?2")?;
+        let rows = find.query_and_then(params![self.hub, self.now.0], |row| {
+            session_of(row.get_ref(0)?.as_blob().unwrap_or_default())
         })?;
-        let expired = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-        for (key, id) in expired {
-            self.lapse(key, SessionId(number(&id)?))?;
+        for id in rows.collect::<Outcome<Vec<_>>>()? {
+            if let Some(session) = self.session(id)? {
+                self.lapse(&session)?;
+            }
         }
         Ok(())
     }
 
-    fn lapse(&mut self, key: i64, id: SessionId) -> Outcome<()> {
+    fn lapse(&mut self, session: &Session) -> Outcome<()> {
         self.group.hot.forget_sessions();
-        self.run("UPDATE sessions SET lapsed = 1 WHERE key = ?1", [key])?;
-        self.hint(Hint::SessionEnded(id));
-        for task in self.held_tasks(key)? {
-            let withdrawn = self.task_at(task)?.filter(|task| task.withdrawn);
-            if let Some(task) = withdrawn {
-                self.discard_task(&task)?;
-            }
-        }
-        self.settle_held(key)
+        self.run("UPDATE sessions SET lapsed = 1 WHERE key = ?1", [session.key])?;
+        self.hint(Hint::SessionEnded(session.id));
+        self.settle_held(session)
     }
 
-    /// Finds again whether others may take what a session holds.
-    pub(super) fn settle_held(&mut self, session: i64) -> Outcome<()> {
-        for key in self.held_turns(session)? {
-            if let Some(mut instance) = self.fetch_at(key)? {
-                self.put_out(&mut instance)?;
-                self.store_hold(&mut instance)?;
-            }
+    /// Finds again whether others may take what a session holds. Withdrawn tasks of one that does not live go with it.
+    pub(super) fn settle_held(&mut self, session: &Session) -> Outcome<()> {
+        for key in self.held_turns(session.key)? {
+            let Some(mut loaded) = self.fetch_at(key)? else { continue };
+            self.put_out(&mut loaded)?;
+            self.write_row(&mut loaded, Dirty::HOLDER)?;
+            self.put_back(loaded);
         }
-        for key in self.held_tasks(session)? {
-            if let Some(mut task) = self.task_at(key)? {
-                self.store_task(&mut task)?;
+        let lives = self.lives(session.id)?;
+        for key in self.held_tasks(session.key)? {
+            if let Some(row) = self.task_at(key)? {
+                let stays = lives || row.held.outlives_holder();
+                self.let_task_go(row, stays)?;
             }
         }
         Ok(())
@@ -301,6 +319,7 @@ impl Scope<'_, '_> {
 
     fn remove_session(&mut self, key: i64) -> Outcome<()> {
         self.group.hot.forget_sessions();
+        self.group.known.session_keys.retain(|_, known| *known != key);
         self.run("DELETE FROM lost WHERE session = ?1", [key])?;
         self.run("DELETE FROM sessions WHERE key = ?1", [key])?;
         Ok(())
@@ -324,13 +343,32 @@ impl Scope<'_, '_> {
         id: SessionId,
         host: &str,
         (lease, expires_at): (Duration, Timestamp),
-    ) -> Outcome<i64> {
-        let mut add = self.db.prepare_cached(
+    ) -> Outcome<()> {
+        let hub = self.view.hub;
+        self.run(
             "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)
-             ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5 RETURNING key",
+             ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5",
+            params![hub, id.0.to_be_bytes(), host, signed(millis(lease)), expires_at.0],
         )?;
-        let id = id.0.to_be_bytes();
-        Ok(add
-            .query_row(params![self.hub, id, host, signed(millis(lease)), expires_at.0], |row| row.get(0))?)
+        Ok(())
     }
+}
+
+/// The high half of the id of a session that has no row any more. No host draws it.
+const GONE: u128 = u128::MAX << 64;
+
+/// The id under which a session is known of which only the key is left.
+pub(super) fn gone(key: i64) -> SessionId {
+    SessionId(GONE | u128::from(key.cast_unsigned()))
+}
+
+/// The key that is left of such a session.
+fn key_of_gone(id: SessionId) -> Option<i64> {
+    let low = u64::try_from(id.0 & !GONE).ok()?;
+    (id.0 & GONE == GONE).then_some(low.cast_signed())
+}
+
+/// The id of a session in a column.
+pub(super) fn session_of(bytes: &[u8]) -> Outcome<SessionId> {
+    Ok(SessionId(number(bytes)?))
 }

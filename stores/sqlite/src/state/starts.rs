@@ -8,13 +8,9 @@ use std::ops::RangeInclusive;
 use rusqlite::{OptionalExtension, params};
 
 use dauer_core::limits::START_RETRY_MAX;
-use dauer_store::{
-    Class, Epoch, ExecutionId, Floor, HubDump, Message, MessageId, Record, Revision, Start, Timestamp,
-};
-use dauer_store_kit::codec::{CLASS_START, read_message};
-use dauer_store_kit::judge::{begun_alike, is_recent, likeness};
+use dauer_store::{Epoch, Floor, HubDump, MessageId, Revision, Timestamp};
+use dauer_store_kit::instance::Instance;
 
-use super::instance::Instance;
 use super::{Scope, View, signed, unsigned};
 use crate::fail::Outcome;
 
@@ -26,6 +22,12 @@ pub(crate) struct HubValues {
     removed_starts: u64,
     /// Whether the row in the file is older.
     changed: bool,
+}
+
+impl HubValues {
+    pub(super) fn has_no_removed_starts(&self) -> bool {
+        self.removed_starts == 0
+    }
 }
 
 impl View<'_> {
@@ -51,44 +53,12 @@ impl View<'_> {
     }
 
     /// The latest time at which a start with an id in that range was accepted, among those of removed instances.
-    fn removed_at(&self, ids: &RangeInclusive<MessageId>) -> Outcome<Option<Timestamp>> {
+    pub(super) fn removed_at(&self, ids: &RangeInclusive<MessageId>) -> Outcome<Option<Timestamp>> {
         let mut find =
             self.db.prepare_cached("SELECT max(at) FROM starts WHERE hub = ?1 AND id BETWEEN ?2 AND ?3")?;
         let at: Option<i64> =
             find.query_row(params![self.hub, ids.start().0, ids.end().0], |row| row.get(0))?;
         Ok(at.map(Timestamp))
-    }
-
-    /// The start of that id that waits for an instance.
-    pub(super) fn start_that_waits(&self, instance: &Instance, id: MessageId) -> Outcome<Option<Box<Start>>> {
-        let found = self.starts_in(instance, &(id..=id))?;
-        Ok(found.into_iter().next().map(|(start, _)| start))
-    }
-
-    /// The waiting starts with an id in that range, and when each became visible.
-    fn starts_in(
-        &self,
-        instance: &Instance,
-        ids: &RangeInclusive<MessageId>,
-    ) -> Outcome<Vec<(Box<Start>, Timestamp)>> {
-        let start = |message: Message| match message.class {
-            Class::Start(start) => Some((start, message.visible_at)),
-            Class::Rewind(_) | Class::Control(_) | Class::Ordinary => None,
-        };
-        if let Some(inbox) = &instance.inbox {
-            let found = inbox.iter().map(|waiting| &waiting.message);
-            let found = found.filter(|message| ids.contains(&message.id));
-            return Ok(found.cloned().filter_map(start).collect());
-        }
-        let mut find = self.db.prepare_cached(
-            "SELECT body FROM inbox WHERE instance = ?1 AND class = ?2 AND message BETWEEN ?3 AND ?4",
-        )?;
-        let mut rows = find.query(params![instance.key, CLASS_START, ids.start().0, ids.end().0])?;
-        let mut starts = Vec::new();
-        while let Some(row) = rows.next()? {
-            starts.extend(start(read_message(row.get_ref(0)?.as_blob().unwrap_or_default())?));
-        }
-        Ok(starts)
     }
 }
 
@@ -108,23 +78,12 @@ impl Scope<'_, '_> {
         Ok(self.hub_values()?.dump.floor)
     }
 
-    /// An instance is removed: the floor rises above it, and its start is remembered. The caller ends with
-    /// [`Scope::store_hub`].
-    pub(super) fn removed(&mut self, instance: &Instance) -> Outcome<()> {
+    /// Raises the floor above an instance that is removed. The caller ends with [`Scope::store_hub`].
+    pub(super) fn raise_floor(&mut self, instance: &Instance) -> Outcome<()> {
         let values = self.hub_values()?;
-        let floor = values.dump.floor.above(instance.epoch, instance.record.revision);
+        let floor = instance.floor_above(values.dump.floor);
         values.changed |= floor != values.dump.floor;
         values.dump.floor = floor;
-        self.start_is_gone(&instance.record)
-    }
-
-    /// No instance names the start of that record any more: a retry of it must still be recognised. The caller ends with
-    /// [`Scope::store_hub`].
-    pub(super) fn start_is_gone(&mut self, record: &Record) -> Outcome<()> {
-        let accepted = record.times.accepted;
-        if is_recent(accepted, self.now) {
-            self.put_removed_start(record.start, accepted)?;
-        }
         Ok(())
     }
 
@@ -184,37 +143,5 @@ impl Scope<'_, '_> {
             self.hub_values()?.changed = false;
         }
         Ok(())
-    }
-
-    /// Whether a message is a start that was accepted recently, and that no instance names any more.
-    pub(super) fn repeats_removed_start(&mut self, message: &Message) -> Outcome<bool> {
-        if !matches!(message.class, Class::Start(_)) || self.hub_values()?.removed_starts == 0 {
-            return Ok(false);
-        }
-        let at = self.removed_at(&(message.id..=message.id))?;
-        Ok(at.is_some_and(|at| is_recent(at, self.now)))
-    }
-
-    /// The run of an equal start that was accepted recently; `Some(None)` when only its id is remembered.
-    pub(super) fn alike(
-        &mut self,
-        instance: Option<&Instance>,
-        message: &Message,
-    ) -> Outcome<Option<Option<ExecutionId>>> {
-        let (now, alike) = (self.now, likeness(message.id));
-        if let Some(instance) = instance {
-            if let Some(run) = begun_alike(&instance.record, message.id, now) {
-                return Ok(Some(Some(run)));
-            }
-            let waiting = self.starts_in(instance, &alike)?;
-            if let Some((start, _)) = waiting.into_iter().find(|(_, visible)| is_recent(*visible, now)) {
-                return Ok(Some(Some(start.record.execution)));
-            }
-        }
-        let removed = match self.hub_values()?.removed_starts {
-            0 => None,
-            _ => self.removed_at(&alike)?,
-        };
-        Ok(removed.filter(|at| is_recent(*at, now)).map(|_| None))
     }
 }

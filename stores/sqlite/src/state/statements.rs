@@ -2,8 +2,8 @@
 
 use rusqlite::{CachedStatement, Connection};
 
-/// Statements that the transaction has used, by where their text lies in the program: a transaction uses a dozen of them
-/// hundreds of times, and finding one by its text costs as much as a small write.
+/// Statements that the transaction has used, by the address of their text: a transaction uses a dozen of them hundreds of
+/// times, and finding one by its text costs as much as a small write.
 #[derive(Default)]
 pub(crate) struct Statements<'c>(Vec<(&'static str, CachedStatement<'c>)>);
 

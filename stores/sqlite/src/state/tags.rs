@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use dauer_store::{Tags, Timestamp};
 use dauer_store_kit::codec::read_tags;
 
-use super::instance::Instance;
+use super::stored::Stored;
 use super::{Group, Scope};
 use crate::fail::Outcome;
 
@@ -21,10 +21,10 @@ type Entry = (i64, String, String, i64, i64);
 
 impl Scope<'_, '_> {
     /// An instance is new.
-    pub(super) fn add_instance_tags(&mut self, instance: &Instance) -> Outcome<()> {
+    pub(super) fn add_instance_tags(&mut self, stored: &Stored) -> Outcome<()> {
         let known = &mut self.group.known;
-        known.newest = known.newest.max(instance.key);
-        self.add_tags(instance.key, instance.record.times.created, &instance.record.tags)
+        known.newest = known.newest.max(stored.key);
+        self.add_tags(stored.key, stored.row.created, &stored.tags)
     }
 
     /// Adds tags of an instance, if the index is not behind it.
@@ -97,7 +97,7 @@ fn behind(db: &Connection, tagged: i64, count: usize) -> rusqlite::Result<(Vec<E
     while let Some(row) = rows.next()? {
         let (key, hub, created): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         newest = newest.max(key);
-        // Whoever asks for an instance that is damaged is told so; it must not stop everyone else's.
+        // A damaged instance is reported to those that read it. It must not stop the writes of others.
         let tags = row.get_ref(3)?.as_blob().ok().and_then(|base| read_tags(base).ok()).unwrap_or_default();
         entries.extend(tags.into_iter().map(|(name, value)| (hub, name, value, created, key)));
     }

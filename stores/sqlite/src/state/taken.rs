@@ -1,52 +1,108 @@
-//! Tasks that lie in the row of their instance, or in the tail of its history.
+//! The tasks of an instance: as rows, or in the row of the instance or the tail of its history.
 //!
-//! A commit may take the tasks it schedules. As long as the session that took them also holds their instance, nobody
-//! else can have them, and no claim looks for them: they need no rows of their own, and come and go with what
-//! every turn writes anyway. Whenever the instance leaves those hands (it is given back, taken over, changed from
-//! outside, or its session's time is over), they become rows like all others: [`Scope::put_out`].
+//! A commit may take the tasks it schedules. As long as the session that took them also holds their instance, no other
+//! session can have them, and no look searches for them. They need no rows of their own, and come and go with what every turn
+//! writes anyway. When the instance leaves the session, or the session expires, they become rows like all
+//! others: [`Scope::put_out`].
 
-use dauer_store::{Epoch, MessageId, Task, Timestamp};
-use dauer_store_kit::codec::Read;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use super::instance::Instance;
+use dauer_store::{Epoch, MessageId, SessionId, Task, Timestamp};
+use dauer_store_kit::instance::HeldTask;
+
+use super::stored::{Loaded, Stored};
 use super::tail::join_tail;
-use super::task::HeldTask;
+use super::task::TaskRow;
 use super::{Scope, View};
 use crate::fail::Outcome;
-use crate::wire::{count_tail, count_taken, read_taken, write_taken};
+use crate::wire::{count_tail, count_taken, write_taken};
 
-/// How many bytes of events may lie in the row of an instance, and how many tasks: every turn writes all of them anew, so
+/// How many bytes of events may lie in the row of an instance, and how many tasks. Every turn writes all of them again, so
 /// that a fan-out or a large input is cheaper as rows.
 const BYTES_MAX: usize = 1_024;
 const TASKS_MAX: usize = 8;
+
+/// How many tasks of an instance are held in memory with it. Every turn goes through them; others are found in the file.
+const KNOWN_MAX: usize = 64;
 
 /// Where the tasks lie that a session has taken.
 const TAKEN: &str =
     concat!("SELECT i.taken, h.tail FROM instances AS i ", join_tail!(), "WHERE i.holder = ?1");
 
-/// The key of a task that is no row.
-const NO_ROW: i64 = 0;
-
-impl HeldTask {
-    /// A task that a session has just taken.
-    fn taken(task: Task, session: i64, ready_at: Timestamp) -> Box<Self> {
-        let mut held = Box::new(Self::new(task, ready_at));
-        held.key = NO_ROW;
-        held.epoch = Epoch::default().next();
-        held.holder = Some(session);
-        held
-    }
-
-    /// Whether it lies in the row of its instance.
-    pub(super) fn is_in_instance(&self) -> bool {
-        self.key == NO_ROW
-    }
+/// The tasks of an instance, as far as they are in memory.
+#[derive(Debug, Clone)]
+pub(super) struct Tasks {
+    /// Boxed: most instances have one, and the map makes room for eleven.
+    known: BTreeMap<MessageId, Box<TaskRow>>,
+    /// Whether there may be rows of other tasks than the known ones.
+    others: bool,
+    /// Those that lie in the row of the instance are others than in the file.
+    in_row_changed: bool,
 }
 
-impl Instance {
-    /// The tasks in its row.
+impl Tasks {
+    /// Of an instance that is new.
+    pub(super) fn none() -> Self {
+        Self { known: BTreeMap::new(), others: false, in_row_changed: false }
+    }
+
+    /// Of an instance that is read: those that lie in its row, which its holder holds.
+    pub(super) fn read(taken: Vec<(Task, Timestamp)>, holder: Option<SessionId>) -> Self {
+        let held = |(task, ready_at): (Task, Timestamp)| {
+            let held = HeldTask { epoch: Epoch::default().next(), holder, ..HeldTask::new(task, ready_at) };
+            (held.id(), Box::new(TaskRow::in_instance(held)))
+        };
+        let known = if holder.is_some() { taken.into_iter().map(held).collect() } else { BTreeMap::new() };
+        Self { known, others: true, in_row_changed: false }
+    }
+
+    pub(super) fn get(&self, id: MessageId) -> Option<&HeldTask> {
+        self.known.get(&id).map(|row| &row.held)
+    }
+
+    /// A task that lies in the row of the instance.
+    pub(super) fn in_row(&self, id: MessageId) -> Option<&HeldTask> {
+        self.known.get(&id).filter(|row| row.is_in_instance()).map(|row| &row.held)
+    }
+
+    /// Knows a task, if it lies in the row of the instance or there is room.
+    pub(super) fn put(&mut self, row: TaskRow) {
+        self.others |= !row.is_in_instance();
+        self.in_row_changed |= row.is_in_instance();
+        if row.is_in_instance() || self.known.len() < KNOWN_MAX {
+            self.known.insert(row.held.id(), Box::new(row));
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: MessageId) -> Option<TaskRow> {
+        let row = *self.known.remove(&id)?;
+        self.in_row_changed |= row.is_in_instance();
+        Some(row)
+    }
+
+    /// Whether those that lie in the row of the instance are others than in the file.
+    pub(super) fn in_row_changed(&self) -> bool {
+        self.in_row_changed
+    }
+
+    /// The row of the instance was written, or a tail that is newer.
+    pub(super) fn are_written(&mut self) {
+        self.in_row_changed = false;
+    }
+
+    /// A row was added that is not among the known ones.
+    pub(super) fn has_others(&mut self) {
+        self.others = true;
+    }
+
+    pub(super) fn may_have_others(&self) -> bool {
+        self.others
+    }
+
+    /// The tasks in the row of the instance.
     pub(super) fn taken(&self) -> impl Iterator<Item = &HeldTask> {
-        self.tasks.values().map(|task| &**task).filter(|task| task.is_in_instance())
+        self.known.values().filter(|row| row.is_in_instance()).map(|row| &row.held)
     }
 
     /// The same as they lie in the file.
@@ -54,23 +110,7 @@ impl Instance {
         write_taken(self.taken().map(|held| (&held.task, held.ready_at)))
     }
 
-    /// Reads them. Whoever holds the instance holds them.
-    pub(super) fn read_taken(&mut self, bytes: Option<&[u8]>) -> Read<()> {
-        let Some(bytes) = bytes else { return Ok(()) };
-        for (task, ready_at) in read_taken(bytes, &self.id)? {
-            self.hold_taken(task, ready_at);
-        }
-        Ok(())
-    }
-
-    /// A task that lies in its row, or in the tail of its history.
-    pub(super) fn hold_taken(&mut self, task: Task, ready_at: Timestamp) {
-        if let Some(session) = self.holder {
-            self.tasks.insert(task.id, HeldTask::taken(task, session, ready_at));
-        }
-    }
-
-    /// Whether one more task may lie in its row.
+    /// Whether one more task may lie in the row.
     fn has_room(&self, task: &Task) -> bool {
         let (tasks, bytes) = self
             .taken()
@@ -81,10 +121,14 @@ impl Instance {
 
 impl View<'_> {
     /// A task of an instance, wherever it lies.
-    pub(super) fn task_of(&self, instance: &Instance, id: MessageId) -> Outcome<Option<HeldTask>> {
-        match instance.tasks.get(&id) {
-            Some(task) => Ok(Some(HeldTask::clone(task))),
-            None if instance.has_task_rows => self.task(instance.key, id),
+    pub(super) fn task_of<'s>(
+        &self,
+        stored: &'s Stored,
+        id: MessageId,
+    ) -> Outcome<Option<Cow<'s, HeldTask>>> {
+        match stored.tasks.get(id) {
+            Some(held) => Ok(Some(Cow::Borrowed(held))),
+            None if stored.tasks.others => Ok(self.task(stored.key, id)?.map(|row| Cow::Owned(row.held))),
             None => Ok(None),
         }
     }
@@ -108,35 +152,33 @@ impl Scope<'_, '_> {
         Ok(count)
     }
 
-    /// A new task, leased to the session that keeps its instance; the caller puts it there and stores the instance.
-    /// `None` when there is no room, when it is a row already, or when the session's time is over: others may take then
-    /// what it has.
-    pub(super) fn take_in_instance(
-        &mut self,
-        keeper: Option<i64>,
-        instance: &Instance,
-        task: &Task,
-    ) -> Outcome<Option<Box<HeldTask>>> {
-        let Some(session) = keeper else { return Ok(None) };
-        let there = instance.has_task_rows && self.task(instance.key, task.id)?.is_some();
-        if there || !instance.has_room(task) || !self.lives(session)? {
-            return Ok(None);
+    /// Whether a new task may lie in the row of its instance: the session that has it keeps the instance too, and lives. When its
+    /// time is over, others may take what it has.
+    pub(super) fn may_lie_in_row(&self, loaded: &Loaded, held: &HeldTask) -> Outcome<bool> {
+        match held.holder.filter(|_| held.holder == loaded.instance.holder) {
+            Some(session) => Ok(loaded.stored.tasks.has_room(&held.task) && self.lives(session)?),
+            None => Ok(false),
         }
-        Ok(Some(HeldTask::taken(task.clone(), session, self.now)))
     }
 
-    /// Makes rows of the tasks that lie in the row of their instance: before it leaves the hands that took them.
-    pub(super) fn put_out(&mut self, instance: &mut Instance) -> Outcome<()> {
-        let taken: Vec<MessageId> = instance.taken().map(|held| held.task.id).collect();
-        if taken.is_empty() {
+    /// Makes rows of the tasks that lie in the row of their instance, if it has left the session that took them.
+    pub(super) fn put_out_of_others(&mut self, loaded: &mut Loaded) -> Outcome<()> {
+        let holder = loaded.instance.holder;
+        if loaded.stored.tasks.taken().all(|held| held.holder == holder) {
             return Ok(());
         }
+        self.put_out(loaded)
+    }
+
+    /// Makes rows of the tasks that lie in the row of their instance. The caller writes the row of the instance.
+    pub(super) fn put_out(&mut self, loaded: &mut Loaded) -> Outcome<()> {
+        let taken: Vec<MessageId> = loaded.stored.tasks.taken().map(HeldTask::id).collect();
         for id in taken {
-            if let Some(mut held) = instance.tasks.remove(&id) {
-                self.add_task(instance, &mut held)?;
-                instance.tasks.insert(id, held);
+            if let Some(row) = loaded.stored.tasks.remove(id) {
+                let row = self.add_task(loaded.stored.key, row.held)?;
+                loaded.stored.tasks.put(row);
             }
         }
-        self.store_taken(instance)
+        Ok(())
     }
 }

@@ -1,42 +1,38 @@
-//! Activity tasks: rows that are claimed like turns and answered by a message to the instance.
+//! Activity tasks as rows.
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use dauer_store::{
-    Completion, Delivered, DropReason, Epoch, Item, MessageId, QueueKey, SessionId, Task, TaskFence,
-    TaskLease, Timestamp,
-};
-use dauer_store_kit::codec::{execution, instance_id, kind_of, read_task_body, write_item, write_task_body};
+use dauer_store::{Completion, Delivered, Epoch, ExecutionId, MessageId, QueueKey, SessionId, Timestamp};
+use dauer_store_kit::codec::{execution, instance_id, kind_of, read_task_body, write_task_body};
+use dauer_store_kit::instance::{Completing, Dirty, HeldTask, WITHDRAWN, check_complete};
 
-use super::instance::Instance;
+use super::sessions::{gone, session_of};
+use super::stored::{Loaded, Stored};
 use super::{Scope, View, signed, unsigned};
 use crate::fail::{Fail, Outcome};
 
-/// A task as it lies in the store.
+/// The key of a task that lies in the row of its instance.
+const NO_ROW: i64 = 0;
+
+/// A task, and how it lies in the file.
 #[derive(Debug, Clone)]
-pub(super) struct HeldTask {
+pub(super) struct TaskRow {
     pub(super) key: i64,
-    pub(super) task: Task,
-    pub(super) epoch: Epoch,
-    pub(super) holder: Option<i64>,
-    pub(super) attempts: u32,
-    /// Since when it waits.
-    pub(super) ready_at: Timestamp,
-    pub(super) not_before: Timestamp,
-    /// It only waits for its holder to answer or die.
-    pub(super) withdrawn: bool,
-    pub(super) place: Option<Timestamp>,
+    pub(super) held: HeldTask,
+    /// From when a session may win it.
+    place: Option<Timestamp>,
 }
 
-/// A query for tasks. The order of the columns is that of [`HeldTask::read`]. A task whose instance is gone, which must
-/// never be, is not hidden: an audit shall see it.
+/// A query for tasks. The order of the columns is that of [`TaskRow::read`]. A task without its instance must never be there;
+/// it is not hidden, so that an audit finds it.
 macro_rules! select_tasks {
     ($tail:literal) => {
         concat!(
             "SELECT t.key, t.epoch, t.holder, t.attempts, t.ready_at, t.not_before, t.withdrawn, t.place, t.body,
                 t.task, t.execution, coalesce(i.id, '(instance ' || t.instance || ' is gone)'), q.kind, q.name,
-                q.version
-             FROM tasks AS t LEFT JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue ",
+                q.version, s.id
+             FROM tasks AS t LEFT JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue
+             LEFT JOIN sessions AS s ON s.key = t.holder ",
             $tail
         )
     };
@@ -44,20 +40,15 @@ macro_rules! select_tasks {
 
 const BY_ID: &str = select_tasks!("WHERE t.instance = ?1 AND t.task = ?2");
 const BY_KEY: &str = select_tasks!("WHERE t.key = ?1");
+const OF_INSTANCE: &str = select_tasks!("WHERE t.instance = ?1 ORDER BY t.task");
 
-impl HeldTask {
-    pub(super) fn new(task: Task, ready_at: Timestamp) -> Self {
-        Self {
-            key: 0,
-            task,
-            epoch: Epoch::default(),
-            holder: None,
-            attempts: 0,
-            ready_at,
-            not_before: Timestamp::default(),
-            withdrawn: false,
-            place: None,
-        }
+impl TaskRow {
+    pub(super) fn in_instance(held: HeldTask) -> Self {
+        Self { key: NO_ROW, held, place: None }
+    }
+
+    pub(super) fn is_in_instance(&self) -> bool {
+        self.key == NO_ROW
     }
 
     fn read(row: &Row<'_>) -> Outcome<Self> {
@@ -67,210 +58,206 @@ impl HeldTask {
         let run = execution(row.get_ref(10)?.as_blob().unwrap_or_default())?;
         let instance = instance_id(row.get_ref(11)?.as_str().unwrap_or_default())?;
         let body = row.get_ref(8)?.as_blob().unwrap_or_default();
-        Ok(Self {
-            key: row.get(0)?,
+        let holder = row.get_ref(15)?.as_blob_or_null().unwrap_or_default().map(session_of).transpose()?;
+        let holder = row.get::<_, Option<i64>>(2)?.map(|key| holder.unwrap_or(gone(key)));
+        let held = HeldTask {
+            task: read_task_body(body, (MessageId(row.get(9)?), instance), (run, queue))?,
             epoch: Epoch(unsigned(row.get(1)?)),
-            holder: row.get(2)?,
+            holder,
             attempts: row.get(3)?,
             ready_at: Timestamp(row.get(4)?),
             not_before: Timestamp(row.get(5)?),
             withdrawn: row.get(6)?,
-            place: row.get::<_, Option<i64>>(7)?.map(Timestamp),
-            task: read_task_body(body, (MessageId(row.get(9)?), instance), (run, queue))?,
-        })
-    }
-
-    pub(super) fn fence(&self) -> TaskFence {
-        TaskFence { task: self.task.id, instance: self.task.instance.clone(), epoch: self.epoch }
-    }
-
-    pub(super) fn lease(&self, now: Timestamp) -> TaskLease {
-        TaskLease { fence: self.fence(), task: self.task.clone(), attempts: self.attempts, now }
-    }
-
-    pub(super) fn is_held_by(&self, session: i64, epoch: Epoch) -> bool {
-        self.epoch == epoch && self.holder == Some(session)
+        };
+        Ok(Self { key: row.get(0)?, held, place: row.get::<_, Option<i64>>(7)?.map(Timestamp) })
     }
 }
 
 impl View<'_> {
-    pub(super) fn task(&self, instance: i64, id: MessageId) -> Outcome<Option<HeldTask>> {
+    pub(super) fn task(&self, instance: i64, id: MessageId) -> Outcome<Option<TaskRow>> {
         let mut find = self.db.prepare_cached(BY_ID)?;
-        let found = find.query_row(params![instance, id.0], |row| Ok(HeldTask::read(row)));
+        let found = find.query_row(params![instance, id.0], |row| Ok(TaskRow::read(row)));
         found.optional()?.transpose()
     }
 
-    pub(super) fn task_at(&self, key: i64) -> Outcome<Option<HeldTask>> {
+    pub(super) fn task_at(&self, key: i64) -> Outcome<Option<TaskRow>> {
         let mut find = self.db.prepare_cached(BY_KEY)?;
-        find.query_row([key], |row| Ok(HeldTask::read(row))).optional()?.transpose()
+        find.query_row([key], |row| Ok(TaskRow::read(row))).optional()?.transpose()
     }
 
-    pub(super) fn tasks_of(&self, instance: i64) -> Outcome<Vec<HeldTask>> {
-        let mut find = self.db.prepare_cached("SELECT key FROM tasks WHERE instance = ?1 ORDER BY task")?;
-        let keys = find.query_map([instance], |row| row.get(0))?;
-        let mut tasks = Vec::new();
-        for key in keys {
-            tasks.extend(self.task_at(key?)?);
+    /// All tasks of an instance, or those of one run, by id.
+    pub(super) fn tasks_of(&self, stored: &Stored, run: Option<ExecutionId>) -> Outcome<Vec<HeldTask>> {
+        let mut tasks: Vec<HeldTask> = stored.tasks.taken().cloned().collect();
+        if stored.tasks.may_have_others() {
+            let mut find = self.db.prepare_cached(OF_INSTANCE)?;
+            let mut rows = find.query([stored.key])?;
+            while let Some(row) = rows.next()? {
+                tasks.push(TaskRow::read(row)?.held);
+            }
         }
+        tasks.retain(|held| run.is_none_or(|run| held.task.execution == run));
+        tasks.sort_by_key(HeldTask::id);
         Ok(tasks)
     }
 }
 
 impl Scope<'_, '_> {
-    /// Adds a task as a row, perhaps leased to a session; `None` when it is there already.
-    pub(super) fn insert_task(
-        &mut self,
-        instance: &mut Instance,
-        task: Task,
-        taker: Option<i64>,
-    ) -> Outcome<Option<Box<HeldTask>>> {
-        let mut held = Box::new(HeldTask::new(task, self.now));
-        if let Some(session) = taker {
-            held.epoch = held.epoch.next();
-            held.holder = Some(session);
+    /// Writes a new task, or one that has changed.
+    pub(super) fn put_task(&mut self, loaded: &mut Loaded, mut held: HeldTask) -> Outcome<()> {
+        if let Some(row) = loaded.stored.tasks.remove(held.id())
+            && !row.is_in_instance()
+        {
+            return self.store_task(TaskRow { held, ..row });
         }
-        Ok(self.add_task(instance, &mut held)?.then_some(held))
+        if self.may_lie_in_row(loaded, &held)? {
+            loaded.stored.tasks.put(TaskRow::in_instance(held));
+            return Ok(());
+        }
+        let promised = self.promise_task(&mut held)?;
+        // A session that holds its instance too is likely to answer with its next commit.
+        let known = held.holder.is_some() && promised.is_none();
+        let row = self.add_task(loaded.stored.key, held)?;
+        loaded.stored.tasks.has_others();
+        if let Some((bid, lease)) = promised {
+            self.hand_over_task(bid, &row.held, lease);
+        }
+        if known {
+            loaded.stored.tasks.put(row);
+        }
+        Ok(())
     }
 
-    /// Adds a row; whether it was not there.
-    pub(super) fn add_task(&mut self, instance: &mut Instance, held: &mut HeldTask) -> Outcome<bool> {
+    /// Adds the row of a task, or changes that which is there.
+    pub(super) fn add_task(&mut self, instance: i64, held: HeldTask) -> Outcome<TaskRow> {
         let queue = self.queue_key(&held.task.queue)?;
-        self.settle_task(held)?;
-        let hub = self.view.hub;
-        let added = self.run(
+        let mut row = TaskRow { key: NO_ROW, held, place: None };
+        self.settle_task(&mut row)?;
+        let (hub, holder, held) = (self.view.hub, self.holder_key(row.held.holder)?, &row.held);
+        self.run(
             "INSERT INTO tasks (hub, instance, task, execution, queue, epoch, holder, attempts, ready_at,
                 not_before, withdrawn, place, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+             ON CONFLICT (instance, task) DO UPDATE SET epoch = ?6, holder = ?7, attempts = ?8, not_before = ?10,
+                withdrawn = ?11, place = ?12",
             params![
                 hub,
-                instance.key,
-                held.task.id.0,
+                instance,
+                held.id().0,
                 held.task.execution.0.to_be_bytes(),
                 queue,
                 signed(held.epoch.0),
-                held.holder,
+                holder,
                 held.attempts,
                 held.ready_at.0,
                 held.not_before.0,
                 held.withdrawn,
-                held.place.map(|time| time.0),
+                row.place.map(|time| time.0),
                 write_task_body(&held.task),
             ],
         )?;
-        held.key = self.db.last_insert_rowid();
-        instance.has_task_rows = true;
-        Ok(added > 0)
+        row.key = self.db.last_insert_rowid();
+        Ok(row)
     }
 
-    /// Writes what may change of a task.
-    pub(super) fn store_task(&mut self, held: &mut HeldTask) -> Outcome<()> {
-        self.settle_task(held)?;
-        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.task.id);
+    /// Writes what may change of a task that is a row.
+    pub(super) fn store_task(&mut self, mut row: TaskRow) -> Outcome<()> {
+        self.settle_task(&mut row)?;
+        let (holder, held) = (self.holder_key(row.held.holder)?, &row.held);
+        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.id());
         self.run(
             "UPDATE tasks SET epoch = ?2, holder = ?3, attempts = ?4, not_before = ?5, withdrawn = ?6, place = ?7
              WHERE key = ?1",
             params![
-                held.key,
+                row.key,
                 signed(held.epoch.0),
-                held.holder,
+                holder,
                 held.attempts,
                 held.not_before.0,
                 held.withdrawn,
-                held.place.map(|time| time.0),
+                row.place.map(|time| time.0),
             ],
         )?;
         Ok(())
     }
 
-    fn settle_task(&mut self, held: &mut HeldTask) -> Outcome<()> {
-        let free = match held.holder {
-            None => true,
-            Some(session) => !self.lives(session)?,
-        };
-        let place = (free && !held.withdrawn).then(|| held.ready_at.max(held.not_before));
-        if place != held.place
+    /// Finds from when a session may win a task.
+    fn settle_task(&mut self, row: &mut TaskRow) -> Outcome<()> {
+        let place = row.held.free_at(&self.facts(None))?;
+        if place != row.place
             && let Some(place) = place
         {
-            self.hint_of(held.task.queue.kind, place);
+            self.ready_at(row.held.task.queue.kind, place);
         }
-        held.place = place;
+        row.place = place;
         Ok(())
     }
 
-    /// Takes a task from whoever holds it; a host that had received it is told at its next renewal. The caller stores
-    /// or removes the task.
-    pub(super) fn take_task_from_holder(&mut self, held: &mut HeldTask) -> Outcome<()> {
-        let Some(session) = held.holder.take() else { return Ok(()) };
-        self.tell_lost(session, &write_item(&Item::Task(held.fence())))?;
-        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.task.id);
-        self.run("UPDATE tasks SET holder = NULL WHERE key = ?1", [held.key])?;
-        self.forget_if_gone(session)
+    /// Writes a task that its holder let go. One that does not stay is removed and counted.
+    pub(super) fn let_task_go(&mut self, row: TaskRow, stays: bool) -> Outcome<()> {
+        if stays {
+            return self.store_task(row);
+        }
+        let held = &row.held;
+        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.id());
+        self.run("DELETE FROM tasks WHERE key = ?1", [row.key])?;
+        self.count_dropped(WITHDRAWN, 1)
     }
 
-    /// Answers a task. What is no longer held is dropped, which is no error.
+    /// Answers a task. An answer to a task that the session does not hold is dropped, which is no error.
     pub(crate) fn complete(&mut self, session: SessionId, completion: &Completion) -> Outcome<Delivered> {
         self.check_message(&completion.answer)?;
         self.touch()?;
         let Completion { fence, answer } = completion;
         let actor = match self.actor(session) {
-            Ok((key, _)) => Some(key),
+            Ok(_) => Some(session),
             Err(Fail::Refused(_)) => None,
             Err(broken) => return Err(broken),
         };
-        let Some(mut instance) = self.fetch(&fence.instance)? else {
-            return self.drop_message(DropReason::NotHeld);
+        let Some(mut loaded) = self.fetch(&fence.instance)? else {
+            return self.drop_answer(check_complete(None, actor, fence));
         };
-        let held = self.task_of(&instance, fence.task)?;
-        let held = held.filter(|task| actor.is_some_and(|session| task.is_held_by(session, fence.epoch)));
-        let Some(held) = held else { return self.drop_message(DropReason::NotHeld) };
-        self.remove_task_of(&mut instance, fence.task)?;
-        if held.is_in_instance() {
-            self.store_taken(&mut instance)?;
+        let task = self.task_of(&loaded.stored, fence.task)?;
+        let completing = check_complete(task.as_deref(), actor, fence);
+        if let Completing::Dropped(_) = completing {
+            self.put_back(loaded);
+            return self.drop_answer(completing);
         }
-        if held.withdrawn {
-            return self.drop_message(DropReason::Withdrawn);
+        self.remove_task_of(&mut loaded, fence.task)?;
+        if completing == Completing::Answers && answer.to == *loaded.instance.id() {
+            return self.deliver_to(loaded, answer.clone());
         }
-        if answer.to == instance.id {
-            return self.deliver_and_store(instance, answer.clone());
-        }
-        self.deliver(answer.clone())
-    }
-
-    /// Removes a task of an instance at hand. When it lies in the row of the instance, the caller stores that.
-    pub(super) fn remove_task_of(&mut self, instance: &mut Instance, id: MessageId) -> Outcome<()> {
-        match instance.tasks.remove(&id) {
-            Some(task) if task.is_in_instance() => 0,
-            Some(task) => self.run("DELETE FROM tasks WHERE key = ?1", [task.key])?,
-            None => {
-                self.run("DELETE FROM tasks WHERE instance = ?1 AND task = ?2", params![instance.key, id.0])?
-            }
-        };
-        Ok(())
-    }
-
-    fn remove_task(&mut self, held: &HeldTask) -> Outcome<()> {
-        self.group.hot.forget_task(self.view.hub, &held.task.instance, held.task.id);
-        self.run("DELETE FROM tasks WHERE key = ?1", [held.key])?;
-        Ok(())
-    }
-
-    /// Removes a task that nobody will answer any more.
-    pub(super) fn discard_task(&mut self, held: &HeldTask) -> Outcome<()> {
-        self.remove_task(held)?;
-        self.count_dropped(DropReason::Withdrawn, 1)?;
-        match held.holder {
-            Some(session) => self.forget_if_gone(session),
-            None => Ok(()),
+        self.write_row(&mut loaded, Dirty::default())?;
+        self.put_back(loaded);
+        match completing {
+            Completing::Answers => self.deliver(answer.clone()),
+            Completing::Withdrawn | Completing::Dropped(_) => self.drop_answer(completing),
         }
     }
 
-    /// Removes all tasks of an instance that goes; their holders are told.
-    pub(super) fn discard_tasks_of(&mut self, instance: &mut Instance) -> Outcome<()> {
-        self.put_out(instance)?;
-        for mut task in self.tasks_of(instance.key)? {
-            self.take_task_from_holder(&mut task)?;
-            self.discard_task(&task)?;
+    fn drop_answer(&mut self, completing: Completing) -> Outcome<Delivered> {
+        let Some(reason) = completing.dropped() else { return Ok(Delivered::Applied) };
+        self.drop_message(reason)
+    }
+
+    /// Removes a task of an instance, wherever it lies. The caller writes the row of the instance.
+    pub(super) fn remove_task_of(&mut self, loaded: &mut Loaded, id: MessageId) -> Outcome<()> {
+        match loaded.stored.tasks.remove(id) {
+            Some(row) if row.is_in_instance() => Ok(()),
+            Some(row) => self.run("DELETE FROM tasks WHERE key = ?1", [row.key]).map(|_| ()),
+            None => self.remove_unknown_task(loaded.stored.key, id),
         }
-        Ok(())
+    }
+
+    /// The same for one that may be in the file alone. A dead session that held nothing else is forgotten.
+    fn remove_unknown_task(&mut self, instance: i64, id: MessageId) -> Outcome<()> {
+        let sql = "DELETE FROM tasks WHERE instance = ?1 AND task = ?2 RETURNING holder";
+        let remove = self.statements.get(self.view.db, sql)?;
+        let holder: Option<Option<i64>> =
+            remove.query_row(params![instance, id.0], |row| row.get(0)).optional()?;
+        self.count_run(usize::from(holder.is_some()));
+        match holder.flatten() {
+            Some(holder) if !self.group.hot.knows_session(holder) => self.forget_if_gone(holder),
+            _ => Ok(()),
+        }
     }
 }

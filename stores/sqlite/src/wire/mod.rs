@@ -4,5 +4,5 @@
 mod tail;
 mod taken;
 
-pub(crate) use tail::{Tail, count_tail, read_tail, write_tail};
+pub(crate) use tail::{count_tail, read_tail, write_tail};
 pub(crate) use taken::{count_taken, read_taken, write_taken};

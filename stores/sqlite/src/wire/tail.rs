@@ -1,4 +1,4 @@
-//! What a row of the history says of its instance, where the row of the instance was left as it was.
+//! The state of an instance in the last row of its history, if it is newer than the row of the instance.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,19 @@ use dauer_store_kit::codec::{
     Blob, FORMAT, Read, Unreadable, WireQueue, execution, message_id, queue_from_wire, unseal, write_queue,
 };
 
-/// Among so many events those of tasks are looked for: among more of them, looking costs more than it saves.
+/// Up to this many events are searched for those of tasks. Among more of them, the search costs more than it saves.
 const EVENTS_MAX: u32 = 64;
 
-/// How a turn left its instance, as far as the other columns of its row do not say: their time is when the instance changed,
-/// and behind their events its history ends.
+/// Instance fields after this turn that are not already columns of the history row (`updated` = `at`, `history_len` =
+/// `first + count`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) history_bytes: u64,
     /// The key of the session that committed, and keeps the instance.
     pub(crate) by: i64,
-    /// The tasks that it took with the commit, in their order; there are no others in the hands of that session. They wait
-    /// since then.
+    /// The tasks that it took with the commit, in their order. The row of the instance has no others. They wait since then.
     pub(crate) taken: Vec<Task>,
-    /// It runs since that turn, or one before, which took the message that it was made by; the row of the instance does not
-    /// know.
+    /// True once the start was consumed. The row of the instance may still say Pending.
     pub(crate) begun: bool,
 }
 

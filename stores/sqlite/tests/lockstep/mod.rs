@@ -10,11 +10,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dauer_faults::{Act, wrap_hub};
 use dauer_power_vfs::{FailingDisk, Fault};
-use dauer_sqlite::{Clock, Fault as Lost, Faults, ManualClock, Memory, Options, SqliteStore};
+use dauer_sqlite::{Clock, ManualClock, Memory, Options, SqliteStore};
 use dauer_store::{Checkpoint, ClaimedTurn, DumpItem, HubName, SessionId, TaskLease, Timestamp};
 
 use crate::support::build::host;
+use crate::support::faults::Faults;
 use crate::support::{Folder, clock, everything, options};
 use model::{Happened, Model, sorted};
 use op::{Op, Step, Trouble};
@@ -86,6 +88,11 @@ fn memory_held(number: u8) -> Memory {
     }
 }
 
+/// The hub of a store whose answers may be lost.
+fn side_of(store: &SqliteStore, answers: &Arc<Faults>) -> Side {
+    Side::new(wrap_hub(store.hub(HubName::default()), answers.interceptor()))
+}
+
 /// What is held, but for the time, which passes by itself.
 fn without_time(held: &[String]) -> Vec<&String> {
     held.iter().filter(|item| !item.starts_with("Now(")).collect()
@@ -97,8 +104,8 @@ impl Lockstep {
         let disk = FailingDisk::watch(folder.path()).unwrap();
         let answers = Arc::<Faults>::default();
         let options = Options { memory, ..options(&clock) };
-        let store = SqliteStore::open_faulty(folder.file(), options, answers.clone()).unwrap();
-        let side = Side::new(store.hub(HubName::default()));
+        let store = SqliteStore::open(folder.file(), options).unwrap();
+        let side = side_of(&store, &answers);
         let (sessions, ghosts, held, met) = (vec![], vec![], vec![], Met::default());
         let (model, attached) = (Model::new(), 0);
         let mut both = Self {
@@ -178,9 +185,9 @@ impl Lockstep {
         let mut answer_lost = false;
         match (trouble, request.seam()) {
             (Some(Trouble::Disk(fault)), _) => self.disk.fail(fault),
-            (Some(Trouble::LostAnswer), Some(call)) => {
+            (Some(Trouble::LostAnswer), Some(op)) => {
                 // Ready once it has struck, which the answer shows as well.
-                drop(self.answers.plan(call, Lost::UnknownDone));
+                drop(self.answers.plan(op, Act::LoseAnswer));
                 answer_lost = true;
             }
             _ => {}
@@ -268,7 +275,7 @@ impl Lockstep {
     async fn open(&mut self) {
         let again = || {
             let options = Options { memory: self.memory, ..options(&self.clock) };
-            SqliteStore::open_faulty(self.folder.file(), options, Arc::clone(&self.answers))
+            SqliteStore::open(self.folder.file(), options)
         };
         let first = again();
         let failed = self.disk.heal();
@@ -282,7 +289,7 @@ impl Lockstep {
                 again().unwrap()
             }
         };
-        self.side = Side::new(self.store.hub(HubName::default()));
+        self.side = side_of(&self.store, &self.answers);
         let (at, found) = (self.clock.now(), sorted(&self.side).await);
         self.meet_ghosts(at, &found).await;
         self.held = found;
@@ -309,8 +316,9 @@ impl Lockstep {
                     request: request.clone(),
                     answer_lost: true,
                 });
-                let mut happened = self.model.happened.clone();
-                happened.splice(ghost.position..ghost.position, back);
+                // No call since then has changed anything, or the ghost would be gone; and none has seen it.
+                let before = self.model.happened[..ghost.position].iter().cloned();
+                let happened = before.chain(back).collect();
                 let candidate = Model::play(happened).await;
                 if candidate.dump(at).await == found {
                     self.model = candidate;

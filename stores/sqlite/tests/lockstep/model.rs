@@ -1,11 +1,11 @@
-//! The memory store as the model: what has happened so far, as calls that can be played again.
+//! The model of the contract: what has happened so far, as calls that can be played again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dauer_memory::{Call, Fault, FaultPlan, MemoryStore};
+use dauer_faults::{Act, Call, Fate, Faulty, Op, Plan, wrap_hub};
 use dauer_sqlite::ManualClock;
-use dauer_store::{HubName, Timestamp};
+use dauer_store::{HubName, Store, Timestamp};
 
 use super::request::{Part, Request, Side};
 use crate::support::{everything, options};
@@ -20,22 +20,15 @@ pub(crate) struct Happened {
     pub(crate) answer_lost: bool,
 }
 
-/// Loses the answer of the next call, when told to.
+/// Loses the answer of the next call, when told to. The recall before a claim is not that call.
 #[derive(Default)]
 struct LoseOne(AtomicBool);
 
-impl FaultPlan for LoseOne {
-    fn next(&self, _: Call) -> Fault {
-        if self.0.swap(false, Ordering::SeqCst) { Fault::ExecuteAndFail } else { Fault::None }
-    }
-}
-
-/// The clock that the model is played by.
-struct Played(Arc<ManualClock>);
-
-impl dauer_memory::Clock for Played {
-    fn now(&self) -> Timestamp {
-        self.0.now()
+impl Plan for LoseOne {
+    fn fate(&self, call: &Call) -> Fate {
+        let may_lose = call.op() != Op::Recall && Act::LoseAnswer.impossible(call.op()).is_none();
+        let loses = may_lose && self.0.swap(false, Ordering::SeqCst);
+        if loses { Fate::of(Act::LoseAnswer) } else { Fate::PASS }
     }
 }
 
@@ -52,10 +45,9 @@ impl Model {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp(0)));
         let lose = Arc::<LoseOne>::default();
-        let store = MemoryStore::new(Arc::new(Played(Arc::clone(&clock))));
-        store.set_faults(lose.clone());
-        store.set_limits(options(&clock).limits);
-        Self { side: Side::new(store.hub(HubName::default())), clock, lose, happened: Vec::new() }
+        let store = dauer_model::Model::new(clock.clone()).with_limits(options(&clock).limits);
+        let hub = wrap_hub(store.hub(HubName::default()), Arc::new(Faulty::new(lose.clone())));
+        Self { side: Side::new(hub), clock, lose, happened: Vec::new() }
     }
 
     /// Plays all of this on a new store.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use dauer_sqlite::Call;
+use dauer_faults::Op;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Completion, Create, Host, Mail, Manage, Message, Purge, Refused, Release,
-    SessionId, TaskLease, Work,
+    Checkpoint, ClaimedTurn, Completion, Create, Credit, Host, Mail, Manage, Message, Next, Purge, Refused,
+    Release, SessionId, TaskLease, Work,
 };
 
-use crate::support::build::want;
+use crate::support::claims::{look, want};
 
 /// More than there ever is: what is claimed at the same time may come in any order, so everything is.
 const ALL: usize = 100;
@@ -76,16 +76,31 @@ fn list<T: Debug + Clone>(answer: Result<Vec<T>, Refused>) -> (Part, Vec<T>) {
     (part(&sorted), found)
 }
 
+impl Reply {
+    /// What a claim has won, in any order. Stores may name different instances with mail.
+    fn take(&mut self, next: Result<Next, Refused>) {
+        let won = next.map(|next| {
+            self.turns.clone_from(&next.turns);
+            self.tasks.clone_from(&next.tasks);
+            let turns = next.turns.iter().map(|turn| format!("{turn:?}"));
+            let mut told: Vec<String> =
+                turns.chain(next.tasks.iter().map(|task| format!("{task:?}"))).collect();
+            told.sort();
+            told
+        });
+        self.parts = vec![part(&won)];
+    }
+}
+
 impl Request {
     /// Where its answer can be lost.
-    pub(crate) fn seam(&self) -> Option<Call> {
+    pub(crate) fn seam(&self) -> Option<Op> {
         Some(match self {
-            Self::Create(_) => Call::Create,
-            Self::Send(_) => Call::Send,
-            Self::ClaimTurns(_) => Call::ClaimTurns,
-            Self::Commit(..) => Call::CommitTurns,
-            Self::ClaimTasks(_) => Call::ClaimActivities,
-            Self::Complete(..) => Call::CompleteActivities,
+            Self::Create(_) => Op::Create,
+            Self::Send(_) => Op::Send,
+            Self::ClaimTurns(_) | Self::ClaimTasks(_) => Op::Next,
+            Self::Commit(..) => Op::CommitTurns,
+            Self::Complete(..) => Op::CompleteActivities,
             _ => return None,
         })
     }
@@ -110,15 +125,33 @@ impl Request {
 pub(crate) struct Side {
     pub(crate) hub: Arc<dyn Manage>,
     pub(crate) sessions: BTreeMap<SessionId, Arc<dyn Work>>,
+    /// The last number of credit of each session, and the first of which it has not heard.
+    numbers: BTreeMap<SessionId, (u64, u64)>,
 }
 
 impl Side {
     pub(crate) fn new(hub: Arc<dyn Manage>) -> Self {
-        Self { hub, sessions: BTreeMap::new() }
+        Self { hub, sessions: BTreeMap::new(), numbers: BTreeMap::new() }
     }
 
     fn session(&self, id: SessionId) -> &Arc<dyn Work> {
         self.sessions.get(&id).expect("calls are made only by sessions that were attached")
+    }
+
+    /// Gets back what was lost, and wins more.
+    async fn claim(&mut self, id: SessionId, credit: impl FnOnce(u64) -> Credit) -> Result<Next, Refused> {
+        let session = Arc::clone(self.session(id));
+        let (last, unheard) = self.numbers.entry(id).or_insert((0, 1));
+        let recalled = match *unheard <= *last {
+            true => session.recall(*unheard, *last).await?,
+            false => Default::default(),
+        };
+        *last += 1;
+        let mut next = look(&*session, credit(*last)).await?;
+        *unheard = *last + 1;
+        next.turns.extend(recalled.turns);
+        next.tasks.extend(recalled.tasks);
+        Ok(next)
     }
 
     /// Makes the call.
@@ -137,8 +170,8 @@ impl Side {
             Request::Send(batch) => reply.parts = self.hub.send(batch).await.iter().map(part).collect(),
             Request::Purge(purge) => reply.parts = vec![part(&self.hub.purge(purge).await)],
             Request::ClaimTurns(id) => {
-                let (told, turns) = list(self.session(id).claim_turns(want(ALL)).await);
-                (reply.parts, reply.turns) = (vec![told], turns);
+                let next = self.claim(id, |number| want(ALL).turns(number)).await;
+                reply.take(next);
             }
             Request::Mail(id, turn) => {
                 let mail = self.session(id).mail(vec![turn.fence.clone()]).await.remove(0);
@@ -148,8 +181,8 @@ impl Side {
                 reply.turns = read.map(begins).into_iter().collect();
             }
             Request::ClaimTasks(id) => {
-                let (told, tasks) = list(self.session(id).claim_activities(want(ALL)).await);
-                (reply.parts, reply.tasks) = (vec![told], tasks);
+                let next = self.claim(id, |number| want(ALL).tasks(number)).await;
+                reply.take(next);
             }
             Request::Commit(id, batch) => {
                 let answers = self.session(id).commit_turns(batch.into_iter().map(Arc::new).collect()).await;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, DropReason, Encoded, Epoch,
-    ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Mail, Message,
-    MessageId, Queues, Record, Refused, Release, Revision, SessionId, Slice, Status, StoredBatch, Tags, Task,
-    TaskFence, TaskLease, Then, Timestamp, Trouble, VersionRule, WaitingMail, Want,
+    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, DropReason,
+    Encoded, Epoch, ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Mail,
+    Message, MessageId, Next, Queues, Recalled, Record, Refused, Release, Revision, SessionId, Slice, Status,
+    StoredBatch, Tags, Task, TaskFence, TaskLease, Then, Timestamp, Trouble, VersionRule,
 };
 use dauer_store_kit::codec;
 
@@ -129,13 +129,15 @@ fields! {
     Fence { instance, execution, revision, epoch }
     Host { id, session, lease }
     Queues { orchestrations, entities, activities }
-    Want { count, bytes, queues, tags }
+    Amount { count, bytes }
+    Credit { number, turns, tasks, queues, tags }
+    Next { turns, tasks, mail }
+    Recalled { turns, tasks }
     ClaimedTurn { fence, record, messages, more, history, now }
     TaskLease { fence, task, attempts, now }
     Completion { fence, answer }
     Committed { revision, arrived, more, taken, now }
     Mail { messages, more, now }
-    WaitingMail { instances, next }
     StoredBatch { first, revision, epoch, owner, at, batch }
     Slice { batches, next }
     Lost { item }

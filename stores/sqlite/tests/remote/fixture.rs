@@ -1,33 +1,31 @@
 //! The fixture: the client is this process, every session is in one of two others.
 
-use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::FutureExt;
-use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
-use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
-use dauer_sqlite::{Clock, Faults, ManualClock, SqliteStore};
+use dauer_conformance::{FaultPlan, Fixture, Hub};
+use dauer_faults::{wrap_session, wrap_store};
+use dauer_sqlite::{Clock, ManualClock, SqliteStore};
 use dauer_store::{
-    Changes, Checkpoint, ClaimedTurn, Committed, Completion, Delivered, Fence, Host, Lost, Mail, Queues,
-    Refused, Release, SessionId, Slice, Store, TaskLease, WaitingMail, Want, Work,
+    Changes, Checkpoint, Committed, Completion, Credit, Delivered, Fence, Host, Lost, Mail, Next, Recalled,
+    Refused, Release, SessionId, Slice, Store, Until, Work,
 };
 
 use super::codec::{Wire, bytes_of};
-use super::helper::Raw;
 use super::{ASKS, Ask, FILE, SOCKET, receive, send};
+use crate::support::faults::Faults;
 use crate::support::{Folder, clock, options};
 
 /// The test that becomes the helper when it is started again.
 const HELPER: &str = "a_helper_process_has_sessions";
-
-type Planned = Arc<Mutex<VecDeque<(Call, u32, oneshot::Sender<()>)>>>;
 
 /// Another process, and the way to it.
 struct Helper {
@@ -65,8 +63,8 @@ impl Drop for Helper {
 pub(crate) struct RemoteFixture {
     clock: Arc<ManualClock>,
     faults: Arc<Faults>,
-    planned: Planned,
-    store: SqliteStore,
+    /// Behind the faults.
+    store: Arc<dyn Store>,
     helpers: Vec<Helper>,
     sessions: AtomicUsize,
     // Last, so that everyone is gone before it.
@@ -76,30 +74,29 @@ pub(crate) struct RemoteFixture {
 impl RemoteFixture {
     pub(crate) fn new() -> Self {
         let (folder, clock, faults) = (Folder::new(), clock(), Arc::<Faults>::default());
-        let store = SqliteStore::open_faulty(folder.file(), options(&clock), faults.clone());
+        let handle = SqliteStore::open(folder.file(), options(&clock)).expect("a new file");
         let helpers = (0..2).map(|number| Helper::start(&folder, number)).collect();
-        let planned = Planned::default();
-        let sessions = AtomicUsize::new(0);
-        Self { clock, faults, planned, store: store.expect("a new file"), helpers, sessions, _folder: folder }
+        let store = wrap_store(Arc::new(handle), faults.interceptor());
+        Self { clock, faults, store, helpers, sessions: AtomicUsize::new(0), _folder: folder }
     }
 }
 
 #[async_trait]
 impl Fixture for RemoteFixture {
     fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.store.clone())
+        Arc::clone(&self.store)
     }
 
     async fn session(&self, hub: &Hub, host: Host) -> Arc<dyn Work> {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         let helper = &self.helpers[number % self.helpers.len()];
-        let (stream, clock, planned) = (helper.stream.clone(), self.clock.clone(), self.planned.clone());
-        let remote = Remote { id: host.session, stream, clock, planned };
+        let (stream, clock) = (helper.stream.clone(), self.clock.clone());
+        let remote = Remote { id: host.session, stream, clock };
         let mut content = bytes_of(&hub.name.to_string());
         host.put(&mut content);
-        let attached: Result<(), Refused> = remote.ask(Ask::Attach, content).await;
+        let attached: Result<(), Refused> = remote.ask(Ask::Attach, content);
         attached.expect("a new session is not refused");
-        Arc::new(remote)
+        wrap_session(Arc::new(remote), self.faults.interceptor())
     }
 
     async fn kill(&self, session: Arc<dyn Work>) {
@@ -111,26 +108,14 @@ impl Fixture for RemoteFixture {
     }
 
     async fn fault(&self, plan: FaultPlan) -> BoxFuture<'static, ()> {
-        use dauer_sqlite::{Call as Called, Fault as Broken};
-        let (number, fault) = match plan.fault {
-            Fault::NotExecuted => (0, Broken::NotExecuted),
-            Fault::UnknownNotDone => (1, Broken::UnknownNotDone),
-            Fault::UnknownDone => (2, Broken::UnknownDone),
-            Fault::AnswerWithheld => (3, Broken::AnswerWithheld),
-            other => panic!("the fixture does not know {other:?}"),
-        };
-        // Clients are here, sessions are elsewhere.
-        match plan.call {
-            Call::Create => self.faults.plan(Called::Create, fault),
-            Call::Send => self.faults.plan(Called::Send, fault),
-            Call::Amend => self.faults.plan(Called::Amend, fault),
-            call => {
-                let (struck, has_struck) = oneshot::channel();
-                self.planned.lock().unwrap().push_back((call, number, struck));
-                has_struck.map(|_| ()).boxed()
-            }
-        }
+        self.faults.plan_for(plan)
     }
+}
+
+/// Ready at the second look: the runner of the rules looks again by itself.
+async fn pending_once() {
+    let mut looked = false;
+    poll_fn(|_| if std::mem::replace(&mut looked, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// A session in another process.
@@ -138,43 +123,18 @@ struct Remote {
     id: SessionId,
     stream: Arc<Mutex<UnixStream>>,
     clock: Arc<ManualClock>,
-    planned: Planned,
 }
 
 impl Remote {
     /// Asks and waits; that the thread waits too is fine in a test with one.
-    async fn ask<T: Wire>(&self, ask: Ask, content: Vec<u8>) -> T {
-        let strike = self.strike(ask);
+    fn ask<T: Wire>(&self, ask: Ask, content: Vec<u8>) -> T {
         let mut request = bytes_of(&ASKS.iter().position(|known| *known == ask).unwrap());
-        strike.as_ref().map(|(fault, _)| *fault).put(&mut request);
         self.id.put(&mut request);
         self.clock.now().put(&mut request);
         request.extend(content);
-        let answer = {
-            let mut stream = self.stream.lock().unwrap();
-            send(&mut stream, &request).expect("the helper listens");
-            receive(&mut stream).expect("the helper answers")
-        };
-        if let Some((_, struck)) = strike {
-            let _ = struck.send(());
-        }
-        match Option::<Raw>::read_from(&mut &answer[..]) {
-            Some(Raw(answer)) => T::read_from(&mut &answer[..]),
-            None => futures::future::pending().await,
-        }
-    }
-
-    fn strike(&self, ask: Ask) -> Option<(u32, oneshot::Sender<()>)> {
-        let call = match ask {
-            Ask::ClaimTurns => Call::ClaimTurns,
-            Ask::CommitTurns => Call::CommitTurns,
-            Ask::ClaimActivities => Call::ClaimActivities,
-            Ask::CompleteActivities => Call::CompleteActivities,
-            _ => return None,
-        };
-        let mut planned = self.planned.lock().unwrap();
-        let found = planned.iter().position(|(of, ..)| *of == call)?;
-        planned.remove(found).map(|(_, fault, struck)| (fault, struck))
+        let mut stream = self.stream.lock().unwrap();
+        send(&mut stream, &request).expect("the helper listens");
+        T::read_from(&mut &receive(&mut stream).expect("the helper answers")[..])
     }
 }
 
@@ -184,51 +144,60 @@ impl Work for Remote {
         self.id
     }
 
-    async fn claim_turns(&self, want: Want) -> Result<Vec<ClaimedTurn>, Refused> {
-        self.ask(Ask::ClaimTurns, bytes_of(&want)).await
+    fn credit(&self, credit: Credit) {
+        self.ask::<()>(Ask::Credit, bytes_of(&credit));
     }
 
-    async fn waiting_mail(&self) -> Result<WaitingMail, Refused> {
-        self.ask(Ask::WaitingMail, Vec::new()).await
+    /// The helper does one thing at a time: it looks whenever the rule looks whether the call has returned.
+    async fn next(&self, until: Until<'_>) -> Result<Next, Refused> {
+        loop {
+            let next: Result<Next, Refused> = self.ask(Ask::Next, Vec::new());
+            let ends = match until {
+                Until::Once => true,
+                Until::At(env, at) => env.steady() >= at,
+            };
+            if ends || !matches!(&next, Ok(next) if next.is_empty()) {
+                return next;
+            }
+            pending_once().await;
+        }
+    }
+
+    async fn recall(&self, first: u64, last: u64) -> Result<Recalled, Refused> {
+        let mut content = bytes_of(&first);
+        last.put(&mut content);
+        self.ask(Ask::Recall, content)
     }
 
     async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>> {
-        self.ask(Ask::Mail, bytes_of(&fences)).await
+        self.ask(Ask::Mail, bytes_of(&fences))
     }
 
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused> {
         let mut content = bytes_of(fence);
         from.put(&mut content);
         max_bytes.put(&mut content);
-        self.ask(Ask::LoadHistory, content).await
+        self.ask(Ask::LoadHistory, content)
     }
 
     async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>> {
-        self.ask(Ask::CommitTurns, bytes_of(&batch)).await
-    }
-
-    async fn claim_activities(&self, want: Want) -> Result<Vec<TaskLease>, Refused> {
-        self.ask(Ask::ClaimActivities, bytes_of(&want)).await
+        self.ask(Ask::CommitTurns, bytes_of(&batch))
     }
 
     async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>> {
-        self.ask(Ask::CompleteActivities, bytes_of(&batch)).await
+        self.ask(Ask::CompleteActivities, bytes_of(&batch))
     }
 
     async fn renew(&self) -> Result<Vec<Lost>, Refused> {
-        self.ask(Ask::Renew, Vec::new()).await
+        self.ask(Ask::Renew, Vec::new())
     }
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
-        self.ask(Ask::Release, bytes_of(&items)).await
-    }
-
-    async fn next_due(&self, queues: &Queues) -> Result<Option<Duration>, Refused> {
-        self.ask(Ask::NextDue, bytes_of(queues)).await
+        self.ask(Ask::Release, bytes_of(&items))
     }
 
     async fn detach(&self) -> Result<(), Refused> {
-        self.ask(Ask::Detach, Vec::new()).await
+        self.ask(Ask::Detach, Vec::new())
     }
 
     fn changes(&self) -> Changes {

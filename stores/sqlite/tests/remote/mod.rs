@@ -19,30 +19,28 @@ const FILE: &str = "DAUER_SQLITE_TEST_FILE";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Attach,
-    ClaimTurns,
+    Credit,
+    Next,
+    Recall,
     LoadHistory,
     CommitTurns,
-    ClaimActivities,
     CompleteActivities,
     Renew,
     Release,
-    NextDue,
-    WaitingMail,
     Mail,
     Detach,
 }
 
-const ASKS: [Ask; 12] = [
+const ASKS: [Ask; 11] = [
     Ask::Attach,
-    Ask::ClaimTurns,
+    Ask::Credit,
+    Ask::Next,
+    Ask::Recall,
     Ask::LoadHistory,
     Ask::CommitTurns,
-    Ask::ClaimActivities,
     Ask::CompleteActivities,
     Ask::Renew,
     Ask::Release,
-    Ask::NextDue,
-    Ask::WaitingMail,
     Ask::Mail,
     Ask::Detach,
 ];

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dauer_store::{
     Batch, Checkpoint, ClaimedTurn, Class, Create, Encoded, ExecutionId, Fate, History, Hold, Host, HostId,
-    InstanceId, Kind, Message, MessageId, Origin, Over, QueueKey, Queues, Record, Reuse, SessionId, Start,
-    Status, Tags, Task, Then, Timestamp, Want,
+    InstanceId, Kind, Message, MessageId, Opening, Origin, QueueKey, Record, Reuse, SessionId, Status, Tags,
+    Task, Then, Timestamp,
 };
 
 pub(crate) fn instance(id: &str) -> InstanceId {
@@ -42,18 +42,13 @@ pub(crate) fn start(id: &str) -> Create {
     let mut start = message(id, &format!("start {id}"));
     let queue = QueueKey::new(Kind::Orchestration, "Orders", Some("1"));
     let execution = ExecutionId(u128::from_be_bytes(start.id.0));
-    let record = Record::pending(queue, execution, start.id);
-    start.class = Class::Start(Box::new(Start { record, over: Over::Refuse }));
+    start.class = Class::Start(Box::new(Opening::new(queue, execution)));
     Create::new(start, Reuse::default())
 }
 
 pub(crate) fn host(number: u128, lease: Duration) -> Host {
     let id = HostId::new(format!("host {number}")).expect("short and printable");
     Host { id, session: SessionId(number), lease }
-}
-
-pub(crate) fn want(count: usize) -> Want {
-    Want { count, bytes: usize::MAX, queues: Queues::default(), tags: Tags::new() }
 }
 
 /// A step that consumes everything and lets go.

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub(crate) mod build;
+pub(crate) mod claims;
+pub(crate) mod faults;
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,9 +17,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
-use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
-use dauer_sqlite::{Faults, ManualClock, Options, SqliteStore};
+use dauer_conformance::{FaultPlan, Fixture, Hub};
+use dauer_faults::wrap_store;
+use dauer_sqlite::{ManualClock, Options, SqliteStore};
 use dauer_store::{DumpItem, Host, Manage, Store, StoreLimits, Timestamp, Work};
+use faults::Faults;
 
 /// A store in the file of a folder, with a clock that stands still.
 pub(crate) fn open(folder: &Folder) -> SqliteStore {
@@ -90,6 +94,8 @@ pub(crate) struct SqliteFixture {
     clock: Arc<ManualClock>,
     faults: Arc<Faults>,
     handles: Vec<SqliteStore>,
+    /// The handles behind the faults.
+    stores: Vec<Arc<dyn Store>>,
     sessions: AtomicUsize,
     // Last, so that the handles are gone before it.
     _folder: Folder,
@@ -118,12 +124,11 @@ pub(crate) fn clock() -> Arc<ManualClock> {
 impl SqliteFixture {
     pub(crate) fn with_handles(count: usize) -> Self {
         let (folder, clock, faults) = (Folder::new(), clock(), Arc::<Faults>::default());
-        let open = |_| {
-            SqliteStore::open_faulty(folder.file(), options(&clock), faults.clone())
-                .expect("a new file in a new folder")
-        };
-        let handles = (0..count).map(open).collect();
-        Self { clock, faults, handles, sessions: AtomicUsize::new(0), _folder: folder }
+        let open = |_| SqliteStore::open(folder.file(), options(&clock)).expect("a new file in a new folder");
+        let handles: Vec<SqliteStore> = (0..count).map(open).collect();
+        let wrap = |handle: &SqliteStore| wrap_store(Arc::new(handle.clone()), faults.interceptor());
+        let stores = handles.iter().map(wrap).collect();
+        Self { clock, faults, handles, stores, sessions: AtomicUsize::new(0), _folder: folder }
     }
 }
 
@@ -136,14 +141,14 @@ impl Drop for SqliteFixture {
 #[async_trait]
 impl Fixture for SqliteFixture {
     fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.handles[0].clone())
+        Arc::clone(&self.stores[0])
     }
 
     /// Sessions take turns between the handles.
     async fn session(&self, hub: &Hub, host: Host) -> Arc<dyn Work> {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let handle = &self.handles[(number + 1) % self.handles.len()];
-        handle.hub(hub.name.clone()).attach(host).await.expect("a new session is not refused")
+        let store = &self.stores[(number + 1) % self.stores.len()];
+        store.hub(hub.name.clone()).attach(host).await.expect("a new session is not refused")
     }
 
     async fn kill(&self, session: Arc<dyn Work>) {
@@ -155,25 +160,7 @@ impl Fixture for SqliteFixture {
     }
 
     async fn fault(&self, plan: FaultPlan) -> BoxFuture<'static, ()> {
-        use dauer_sqlite::{Call as Called, Fault as Broken};
-        let call = match plan.call {
-            Call::Create => Called::Create,
-            Call::Send => Called::Send,
-            Call::Amend => Called::Amend,
-            Call::ClaimTurns => Called::ClaimTurns,
-            Call::CommitTurns => Called::CommitTurns,
-            Call::ClaimActivities => Called::ClaimActivities,
-            Call::CompleteActivities => Called::CompleteActivities,
-            other => panic!("the fixture does not know {other:?}"),
-        };
-        let fault = match plan.fault {
-            Fault::NotExecuted => Broken::NotExecuted,
-            Fault::UnknownNotDone => Broken::UnknownNotDone,
-            Fault::UnknownDone => Broken::UnknownDone,
-            Fault::AnswerWithheld => Broken::AnswerWithheld,
-            other => panic!("the fixture does not know {other:?}"),
-        };
-        self.faults.plan(call, fault)
+        self.faults.plan_for(plan)
     }
 }
 

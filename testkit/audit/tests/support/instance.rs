@@ -1,8 +1,8 @@
 //! One instance, built commit by commit.
 
 use dauer_core::model::{
-    Batch, Class, Encoded, Fate, Hold, Kind, Message, Origin, Over, Parent, Payload, QueueKey, Record, Start,
-    Status, StoredBatch, Task,
+    Batch, Class, Encoded, Fate, Hold, Kind, Message, Opening, Origin, Over, Parent, Payload, QueueKey,
+    Record, Status, StoredBatch, Task,
 };
 use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, SessionId, Timestamp};
 use dauer_proto::{HistoryEvent, event};
@@ -43,11 +43,16 @@ pub(crate) fn session() -> SessionId {
 /// The message that starts an instance.
 pub(crate) fn start_message(instance: &str, start: MessageId, record: &Record) -> Message {
     let begin = event::start("Order", instance, record.execution.to_string());
+    let opening = Opening {
+        parent: record.parent.clone(),
+        tags: record.tags.clone(),
+        ..Opening::new(record.queue.clone(), record.execution)
+    };
     Message {
         id: start,
         to: name(instance),
         execution: None,
-        class: Class::Start(Box::new(Start { record: record.clone(), over: Over::Refuse })),
+        class: Class::Start(Box::new(opening)),
         origin: Origin::Client { request: None },
         answers: None,
         visible_at: at(0),
@@ -87,7 +92,7 @@ impl Build {
     /// Created by the start of a parent.
     pub(crate) fn child(instance: &str, start: Message) -> Self {
         let Class::Start(begin) = &start.class else { panic!("not a start") };
-        let mut record = begin.record.clone();
+        let mut record = begin.record(start.id);
         record.times.created = at(1_100);
         Self::of(instance, record, vec![start])
     }

@@ -142,7 +142,7 @@ pub async fn r18d_a_repeat_names_the_run_that_is_there(fixture: &dyn Fixture) {
 fn drawn_again(start: &Message) -> Message {
     let mut again = start.clone();
     if let Class::Start(start) = &mut again.class {
-        start.record.execution = ExecutionId(start.record.execution.0 ^ 1);
+        start.execution = ExecutionId(start.execution.0 ^ 1);
     }
     again
 }
@@ -179,4 +179,16 @@ pub async fn r18e_an_equal_start_is_a_repeat_only_as_a_retry(fixture: &dyn Fixtu
     let late = again(w.alike_start("other", 8), true).await;
     let exists = matches!(late, Err(Refused::Exists(Status::Pending)));
     w.check(exists, &format!("nor is one whose run is there: {late:?}"));
+}
+
+/// A rewind that waits begins a run, but no start was accepted: a retry of a start with the likeness of its id is no repeat.
+pub async fn r18f_a_waiting_rewind_is_no_start_to_retry(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.ended("order").await;
+    let start = w.alike_start("order", 2);
+    w.deliver(Message { id: w.alike_start("order", 1).id, ..w.rewind_message("order") }).await;
+    let create = Create { start, reuse: Reuse::default(), retry: true };
+    let created = w.manage().create(vec![create]).await.pop().expect("one answer");
+    let exists = matches!(created, Err(Refused::Exists(Status::Pending)));
+    w.check(exists, &format!("the instance counts as pending: {created:?}"));
 }

@@ -1,10 +1,12 @@
 //! Rule 5, delivery: what becomes of a message whose target is absent, or runs another execution.
 
-use dauer_store::{Class, Control, Delivered, DropReason, ExecutionId, Kind, Message, Revision, Status};
+use dauer_store::{
+    Class, Control, Delivered, DropReason, ExecutionId, Kind, Message, Parent, Revision, Status, Tags,
+};
 
 use crate::message::{ids, sorted};
 use crate::run::open;
-use crate::world::World;
+use crate::world::{World, instance};
 use crate::{Fixture, Step};
 
 /// A start sent to an absent instance creates it: pending, with the start waiting. So does a rewind.
@@ -18,24 +20,33 @@ pub async fn r05a_a_start_creates_an_absent_instance(fixture: &dyn Fixture) {
         let (Class::Start(carried) | Class::Rewind(carried)) = &start.class else {
             unreachable!("both create")
         };
-        w.same(&turn.record.start, &carried.record.start, "the record is the one that was sent");
+        let (begun, took) = (carried.record(start.id), &turn.record);
+        w.same(
+            &(took.start, took.execution),
+            &(begun.start, begun.execution),
+            "the record is that of the start",
+        );
         w.same(&ids(&turn.messages), &vec![start.id], "the turn gets the start");
     }
     nothing_has_happened_to_a_new_instance(&w).await;
 }
 
-/// A start is made from a record, perhaps from that of an instance that has run: what has happened to that one has not
-/// happened to the new one.
+/// A new instance takes from its start what that says. Nothing else has happened to it.
 async fn nothing_has_happened_to_a_new_instance(w: &World<'_>) {
-    let start = w.start_in("copy", "Orders", |record| {
-        (record.revision, record.attempts) = (Revision(7), 3);
-        (record.history_len, record.history_bytes) = (5, 50);
-        record.trouble = Some(Box::new(w.trouble("that of another")));
-        record.times.completed = Some(w.began);
+    let tags: Tags = [("zone".to_owned(), "north".to_owned())].into();
+    let parent = Parent { instance: instance("parent"), execution: ExecutionId(3), event_id: 4 };
+    let start = w.start_in("child of a parent", "Refunds", |opening| {
+        (opening.tags, opening.parent) = (tags.clone(), Some(Box::new(parent.clone())));
     });
     w.deliver(start).await;
     let record = w.run(Step::of).await.record;
-    w.same(&(record.revision, record.attempts), &(Revision(0), 0), "nobody has tried or committed it");
+    w.same(
+        &(&*record.queue.name, &record.tags),
+        &("Refunds", &tags),
+        "it has the queue and tags of its start",
+    );
+    w.same(&record.parent.as_deref(), &Some(&parent), "its parent waits for it");
+    w.same(&(record.revision, record.attempts), &(Revision(0), 0), "no host has tried or committed it");
     w.same(&(record.history_len, record.history_bytes), &(0, 0), "it has no history");
     w.same(&(record.trouble, record.times.completed), &(None, None), "it has no trouble and no end");
 }

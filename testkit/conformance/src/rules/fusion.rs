@@ -6,7 +6,8 @@ use dauer_store::{ClaimedTurn, Delivered, DropReason, Epoch, ExecutionId, Fence,
 
 use crate::message::ids;
 use crate::run::open;
-use crate::world::{HOUR, World};
+use crate::session::{named, turns};
+use crate::world::{LEASE, World};
 use crate::{Fixture, Session, Step};
 
 /// A commit leases as many of its new tasks to the session as it wants to take; their results go into the next
@@ -34,31 +35,42 @@ pub async fn r20a_a_commit_takes_its_own_tasks(fixture: &dyn Fixture) {
     w.same(&again, &Delivered::Dropped(DropReason::NotHeld), "the result is used up");
 }
 
-/// An instance that is kept stays with its session. No claim returns it; the session learns of its messages and reads them.
+/// An instance that is kept stays with its session. No session wins it; its session learns of messages when they are delivered,
+/// when they become due, and by each look.
 pub async fn r20b_a_kept_instance_stays_with_its_session(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let (session, other, kept) = keep(&w).await;
+    let order = vec!["order".to_owned()];
     w.same(&session.waiting_mail().await, &vec![], "nothing has come");
+    session.grant(turns(9));
+    let mut waits = session.waits();
+    session.still_waits(&mut waits, "nothing has come");
     let event = w.event_to("order");
     w.deliver(event.clone()).await;
+    let told = session.returned(waits).await;
+    w.same(&(named(&told), told.turns), &(order.clone(), vec![]), "the delivery ends the wait");
     other.no_turn("the instance is kept by another session").await;
     session.no_turn("the session holds the instance already").await;
     w.same(&other.waiting_mail().await, &vec![], "another session holds the instance");
-    w.same(&session.waiting_mail().await, &vec!["order".to_owned()], "a message waits for it");
+    for _ in 0..2 {
+        w.same(&session.waiting_mail().await, &order, "each look finds the message");
+    }
 
     let mail = session.mail(&kept.fence).await;
     w.same(&ids(&mail.messages), &vec![event.id], "the message is there");
     w.same(&session.mail(&kept.fence).await.messages, &mail.messages, "a read changes nothing");
     let next = ClaimedTurn { messages: mail.messages, ..kept };
-    let timer = w.timer(&next, w.at(HOUR));
+    let timer = w.timer(&next, w.at(LEASE / 2));
     let committed = session.commit(Step::of(&next).timers([timer.clone()]).keep()).await;
     w.same(&committed.revision, &Revision(2), "the turn went on under the same epoch");
     w.same(&session.waiting_mail().await, &vec![], "what waits is not visible yet");
-    let due = session.next_mail().await;
-    w.check(due.is_some_and(|due| due <= HOUR), "a look tells when it will be");
+    let mut waits = session.waits();
+    session.still_waits(&mut waits, "what waits is not visible yet");
+    w.snapshot().await;
+    session.still_waits(&mut waits, "what waits is not visible yet");
 
-    w.advance(HOUR).await;
-    w.same(&session.waiting_mail().await, &vec!["order".to_owned()], "the timer has come");
+    w.advance(LEASE / 2).await;
+    w.same(&named(&session.returned(waits).await), &order, "the timer has come");
     let kept = Step::after(&next);
     w.same(&ids(&session.mail(&kept.fence).await.messages), &vec![timer.id], "and is read");
 }

@@ -50,6 +50,20 @@ pub async fn r14a_beyond_a_limit_is_refused_by_name(fixture: &dyn Fixture) {
     session.commit(Step::of(&turn)).await;
 }
 
+/// An amendment that names an applied message is told that there is nothing left to do, however large it is.
+pub async fn r14b_a_repeat_is_told_before_a_limit(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    w.running("order").await;
+    let applied = w.event_to("order");
+    w.deliver(applied.clone()).await;
+    w.run(Step::of).await;
+    let turn = w.unclaimed("order", vec![applied]).await;
+    let bytes = usize::try_from(w.manage().limits().message_bytes).expect("a message fits into memory");
+    let large = Message { event: event_of(bytes + 1), ..w.event_to("order") };
+    let amended = w.manage().amend(Step::of(&turn).messages([large]).into()).await;
+    w.check(matches!(amended, Err(Refused::Repeat)), &format!("it was applied before: {amended:?}"));
+}
+
 /// An event whose encoding has exactly so many bytes.
 fn event_of(bytes: usize) -> Encoded {
     let sized = |input: usize| Encoded::new(&event::event_raised(0, "large", Some("x".repeat(input))));

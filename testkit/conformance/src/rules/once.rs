@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use dauer_core::limits::START_RETRY_MAX;
-use dauer_store::{Control, Created, Delivered, DropReason, MessageId, Purge, Refused, Reuse, Status};
+use dauer_store::{
+    Control, Created, Delivered, DropReason, Message, MessageId, Purge, Refused, Reuse, Status,
+};
 
 use crate::message::ids;
 use crate::run::open;
@@ -136,4 +138,27 @@ pub async fn r10f_an_overtaken_start_is_remembered(fixture: &dyn Fixture) {
     let again = w.create(overtaken, Reuse::default()).await;
     w.check(matches!(again, Ok(Created::Repeat(_))), &format!("the hub remembers it: {again:?}"));
     w.session().await.no_turn("nothing new has come").await;
+}
+
+/// The start of a removed instance is not carried out by an amendment of a later one, neither consumed nor put before the inbox,
+/// whatever class the amendment gives it.
+pub async fn r10g_an_amendment_names_no_removed_start(fixture: &dyn Fixture) {
+    let w = open!(fixture);
+    let removed = w.start("order").await;
+    w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
+    w.ok(w.manage().purge(Purge::Ids(vec![instance("order")])).await, "purge");
+    let next = w.start("order").await;
+    let before = w.snapshot().await;
+    let consumes = Step::of(&w.unclaimed("order", vec![next.clone(), removed.clone()]).await);
+    let rewind = Message { id: removed.id, ..w.rewind_message("order") };
+    let turn = w.unclaimed("order", vec![next]).await;
+    let begins = [removed, rewind].map(|first| {
+        let id = first.id;
+        Step::of(&turn).continue_as_new(vec![first]).record(|record| record.start = id)
+    });
+    for step in [consumes].into_iter().chain(begins) {
+        let amended = w.manage().amend(step.into()).await;
+        w.check(matches!(amended, Err(Refused::Repeat)), &format!("its start is known: {amended:?}"));
+    }
+    w.same(&w.snapshot().await, &before, "a refused amendment changes nothing");
 }

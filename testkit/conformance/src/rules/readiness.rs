@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use dauer_store::{
-    ClaimedTurn, Class, Control, Delivered, DropReason, Hold, Message, MessageId, Queues, Record, Status,
-    Want,
+    ClaimedTurn, Class, Control, Credit, Delivered, DropReason, Hold, Message, MessageId, Queues, Record,
+    Status,
 };
 
 use crate::message::{ids, only};
 use crate::run::open;
-use crate::session::{GiveBack, want};
+use crate::session::{GiveBack, turns};
 use crate::world::{HOUR, World};
 use crate::{Fixture, Step};
 
@@ -124,7 +124,7 @@ pub async fn r04e_an_ended_instance_takes_a_start(fixture: &dyn Fixture) {
     w.deliver(start.clone()).await;
 
     let queues = Queues { ..only("Refunds") };
-    let turns = w.session().await.claim(Want { queues, ..want(10) }).await;
+    let turns = w.session().await.claim(Credit { queues, ..turns(10) }).await;
     w.same(&turns.len(), &1, "the waiting start makes the instance ready in the queue of the start");
     w.same(&turns[0].record.status, &Status::Completed, "the turn decides what the start does");
     let starts = turns[0].messages.iter().filter(|message| matches!(message.class, Class::Start(_)));
@@ -169,12 +169,12 @@ async fn what_stands_behind_a_start_outlives_the_end(w: &World<'_>) {
     w.same(&waiting, &vec![start, event.id], "what stood behind the start is left");
 }
 
-/// Sends a start; its id, and the record of the run that it will begin.
+/// Sends a start. Returns its id, and the record of the run that it will begin.
 async fn waiting_start(w: &World<'_>, to: &str) -> (MessageId, Record) {
     let start = w.start_message(to);
     let Class::Start(carried) = start.class.clone() else { unreachable!("a start was made") };
     w.deliver(start.clone()).await;
-    (start.id, carried.record)
+    (start.id, carried.record(start.id))
 }
 
 /// An instance that was suspended before it began is not ready for its start. A control message wakes it, and brings the
@@ -199,7 +199,7 @@ pub async fn r04g_a_suspended_unborn_run_keeps_its_start_back(fixture: &dyn Fixt
     w.deliver(w.event_to("next")).await;
     let turn = session.turn_of("next").await;
     let next = Step::of(&turn).continue_as_new(Vec::new()).execution();
-    let start = w.start_in("next", "Orders", |record| record.execution = next);
+    let start = w.start_in("next", "Orders", |opening| opening.execution = next);
     session.commit(Step::of(&turn).continue_as_new(vec![start.clone()])).await;
     suspend_unborn(&w, "next").await;
     session.no_turn("nor does a run that was continued").await;

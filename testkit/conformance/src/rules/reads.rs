@@ -133,11 +133,8 @@ pub async fn r13d_a_query_filters(fixture: &dyn Fixture) {
     w.ended("done").await;
     w.advance(Duration::from_secs(60)).await;
     let tags: Tags = [("zone".to_owned(), "north".to_owned())].into();
-    w.start_with(w.start_in("tagged", "Refunds", |record| record.tags = tags.clone())).await;
-    let entity = w.start_in("@counter@one", "counter", |record| {
-        record.queue.kind = Kind::Entity;
-        record.entity = Some(Box::default());
-    });
+    w.start_with(w.start_in("tagged", "Refunds", |opening| opening.tags = tags.clone())).await;
+    let entity = w.start_in("@counter@one", "counter", |opening| opening.queue.kind = Kind::Entity);
     w.start_with(entity).await;
     let all = Query::default;
     let middle = Timestamp(w.began.0 + 30_000);
@@ -211,7 +208,7 @@ pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
     let session = w.session().await;
     let turn = session.turn().await;
     let step = Step::of(&turn).continue_as_new(Vec::new());
-    let next = w.start_in("loop", "Orders", |record| record.execution = step.execution());
+    let next = w.start_in("loop", "Orders", |opening| opening.execution = step.execution());
     session.commit(Step::of(&turn).continue_as_new(vec![next.clone()])).await;
     w.same(&read("loop").await, &Some(next), "the next run has not begun");
     session.commit(Step::of(&session.turn().await)).await;
@@ -249,7 +246,7 @@ pub async fn r13g_a_start_is_told_until_its_run_begins(fixture: &dyn Fixture) {
 pub async fn r13f_a_query_begins_with_the_newest_when_asked(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let tags: Tags = [("zone".to_owned(), "north".to_owned())].into();
-    let start = |id: &str| w.start_in(id, "Orders", |record| record.tags = tags.clone());
+    let start = |id: &str| w.start_in(id, "Orders", |opening| opening.tags = tags.clone());
     for ids in [["c", "d"], ["f", "e"], ["a", "b"]] {
         for id in ids {
             w.start_with(start(id)).await;

@@ -6,7 +6,7 @@ use dauer_store::{Delivered, Host, HostId, Item, Lost, Refused, SessionId};
 
 use crate::message::names;
 use crate::run::open;
-use crate::session::{GiveBack, want};
+use crate::session::{GiveBack, tasks, turns};
 use crate::world::{HOUR, LEASE, PAST_LEASE, World};
 use crate::{Fixture, Step};
 
@@ -198,13 +198,14 @@ pub async fn r08h_an_expired_session_renews_before_it_claims(fixture: &dyn Fixtu
     w.deliver(w.event_to("order")).await;
     let session = w.session().await;
     w.advance(LEASE * 2).await;
-    let turns = session.work().claim_turns(want(1)).await;
-    w.check(matches!(turns, Err(Refused::NotExecuted(_))), "an expired session claims no turn");
-    let tasks = session.work().claim_activities(want(1)).await;
-    w.check(matches!(tasks, Err(Refused::NotExecuted(_))), "an expired session claims no task");
-
+    for credit in [turns(1), tasks(1)] {
+        let won = session.try_win(credit).await;
+        w.check(matches!(won, Err(Refused::NotExecuted(_))), "an expired session wins nothing by a look");
+    }
+    session.grant(turns(1));
+    w.start("later").await;
     let other = w.session().await;
-    other.turn().await;
+    w.same(&other.turns().await.len(), &2, "nor does it win what becomes ready");
     other.task().await;
 }
 
@@ -217,6 +218,6 @@ pub async fn r08i_a_session_that_attaches_again_is_renewed(fixture: &dyn Fixture
     w.advance(Duration::from_secs(25 * 60 * 60)).await;
     let work = w.ok(w.manage().attach(host).await, "attach");
     w.start("order").await;
-    let turns = w.ok(work.claim_turns(want(10)).await, "claim_turns");
+    let turns = w.session_of(work).turns().await;
     w.same(&names(&turns), &vec!["order"], "it claims like any other");
 }

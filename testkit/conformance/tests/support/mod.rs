@@ -1,8 +1,10 @@
 //! The fixture of the memory store.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -10,24 +12,27 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
-use dauer_conformance::{Call, Fault, FaultPlan, Fixture};
+use dauer_conformance::{Call, Fault, FaultPlan, Fixture, Hub};
+use dauer_faults::{Act, Fate, Faulty, Op, Plan, wrap_store};
 use dauer_memory::{ManualClock, MemoryStore};
-use dauer_store::{Store, StoreLimits, Timestamp, Work};
+use dauer_store::{Host, Store, StoreLimits, Timestamp, Work};
 
 /// A memory store whose clock the rule moves and whose calls the rule breaks.
 pub(crate) struct MemoryFixture {
     clock: Arc<ManualClock>,
-    store: MemoryStore,
+    /// Handles on one store.
+    handles: Vec<Arc<dyn Store>>,
+    sessions: AtomicUsize,
     plans: Arc<Plans>,
 }
 
 impl MemoryFixture {
-    /// A store, changed before anything is done with it.
-    pub(crate) fn with(change: impl FnOnce(MemoryStore) -> MemoryStore) -> Self {
+    /// A store with that many handles, changed before anything is done with it.
+    pub(crate) fn with(handles: usize, change: impl FnOnce(MemoryStore) -> MemoryStore) -> Self {
         // Any moment will do, as long as it is not zero: a store must not confuse "no time" with the epoch.
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
         let store = change(MemoryStore::new(clock.clone()));
-        // Small, so that the rules about limits are quick. What the limits are is the store's own affair.
+        // Small, so that the rules about limits are quick. The limits are the store's own affair.
         let delay = Duration::from_secs(100 * 24 * 60 * 60);
         let limits = StoreLimits {
             message_bytes: 10_000,
@@ -39,15 +44,24 @@ impl MemoryFixture {
         };
         store.set_limits(limits);
         let plans = Arc::new(Plans::default());
-        store.set_faults(plans.clone());
-        Self { clock, store, plans }
+        let wrap = |store| wrap_store(Arc::new(store), Arc::new(Faulty::new(plans.clone())));
+        let others = (1..handles).map(|_| wrap(store.handle())).collect::<Vec<_>>();
+        let handles = [wrap(store)].into_iter().chain(others).collect();
+        Self { clock, handles, sessions: AtomicUsize::new(0), plans }
     }
 }
 
 #[async_trait]
 impl Fixture for MemoryFixture {
     fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.store.clone())
+        Arc::clone(&self.handles[0])
+    }
+
+    /// Sessions take turns between the handles.
+    async fn session(&self, hub: &Hub, host: Host) -> Arc<dyn Work> {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let handle = &self.handles[(number + 1) % self.handles.len()];
+        handle.hub(hub.name.clone()).attach(host).await.expect("a new session is not refused")
     }
 
     async fn kill(&self, session: Arc<dyn Work>) {
@@ -62,7 +76,7 @@ impl Fixture for MemoryFixture {
         let planned = Planned::new(plan);
         let struck = planned.struck.clone();
         self.plans.planned().push_back(planned);
-        // Runners of this store poll until the rule ends, so that nobody has to be woken.
+        // Runners of this store poll until the rule ends: no task has to be woken.
         Box::pin(poll_fn(
             move |_| if struck.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending },
         ))
@@ -70,32 +84,30 @@ impl Fixture for MemoryFixture {
 }
 
 struct Planned {
-    call: dauer_memory::Call,
-    fault: dauer_memory::Fault,
+    op: Op,
+    act: Act,
     struck: Arc<AtomicBool>,
 }
 
 impl Planned {
     fn new(FaultPlan { call, fault }: FaultPlan) -> Self {
-        use dauer_memory::{Call as Called, Fault as Broken};
-        let call = match call {
-            Call::Create => Called::Create,
-            Call::Send => Called::Send,
-            Call::Amend => Called::Amend,
-            Call::ClaimTurns => Called::ClaimTurns,
-            Call::CommitTurns => Called::CommitTurns,
-            Call::ClaimActivities => Called::ClaimActivities,
-            Call::CompleteActivities => Called::CompleteActivities,
+        let op = match call {
+            Call::Create => Op::Create,
+            Call::Send => Op::Send,
+            Call::Amend => Op::Amend,
+            Call::Next => Op::Next,
+            Call::CommitTurns => Op::CommitTurns,
+            Call::CompleteActivities => Op::CompleteActivities,
             other => panic!("the memory fixture does not know {other:?}"),
         };
-        let fault = match fault {
-            Fault::NotExecuted => Broken::FailBefore,
-            Fault::UnknownNotDone => Broken::LoseRequest,
-            Fault::UnknownDone => Broken::ExecuteAndFail,
-            Fault::AnswerWithheld => Broken::DelayAfter(Duration::from_secs(1)),
+        let act = match fault {
+            Fault::NotExecuted => Act::Refuse,
+            Fault::UnknownNotDone => Act::LoseRequest,
+            Fault::UnknownDone => Act::LoseAnswer,
+            Fault::AnswerWithheld => Act::Withhold,
             other => panic!("the memory fixture does not know {other:?}"),
         };
-        Self { call, fault, struck: Arc::default() }
+        Self { op, act, struck: Arc::default() }
     }
 }
 
@@ -110,13 +122,12 @@ impl Plans {
     }
 }
 
-impl dauer_memory::FaultPlan for Plans {
-    fn next(&self, call: dauer_memory::Call) -> dauer_memory::Fault {
+impl Plan for Plans {
+    fn fate(&self, call: &dauer_faults::Call) -> Fate {
         let mut plans = self.planned();
-        let found =
-            plans.iter().position(|planned| planned.call == call).and_then(|index| plans.remove(index));
-        let Some(planned) = found else { return dauer_memory::Fault::None };
+        let found = plans.iter().position(|planned| planned.op == call.op());
+        let Some(planned) = found.and_then(|index| plans.remove(index)) else { return Fate::PASS };
         planned.struck.store(true, Ordering::SeqCst);
-        planned.fault
+        Fate::of(planned.act)
     }
 }

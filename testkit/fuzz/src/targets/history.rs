@@ -211,7 +211,7 @@ pub(crate) fn own_start() -> (Message, Record) {
     let start =
         send::start(request, ExecutionId(1), caller, Over::Refuse).unwrap_or_else(|error| panic!("{error}"));
     let Class::Start(begun) = &start.class else { panic!("a start that is none") };
-    let record = begun.record.clone();
+    let record = begun.record(start.id);
     (start, record)
 }
 

@@ -1,0 +1,119 @@
+//! Turns and tasks that were won: each begins once, as soon as there is a place for it.
+//!
+//! Invariants:
+//! - Every won item is in exactly one place: it waits here, is held ([`Slots`](super::slots::Slots)), or is being given back.
+//! - An item that was received is not taken a second time from a recall, whatever has become of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::FutureExt;
+
+use dauer_store::{ClaimedTurn, Item, Release, TaskLease};
+
+use super::slots::Admitted;
+use super::{Dispatch, Step};
+
+/// What was won and has no place yet, and what was received and may be recalled.
+#[derive(Default)]
+pub(super) struct Wins {
+    turns: VecDeque<ClaimedTurn>,
+    tasks: VecDeque<TaskLease>,
+    /// Items that came under the current number of credit or later.
+    received: Vec<Item>,
+    /// Items that came under the number before.
+    received_before: Vec<Item>,
+}
+
+impl Wins {
+    /// How many turns and tasks wait for a place.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.turns.len(), self.tasks.len())
+    }
+
+    /// The turns that wait for a place.
+    pub(super) fn turns(&self) -> impl Iterator<Item = &ClaimedTurn> {
+        self.turns.iter()
+    }
+
+    /// How many items were received under the current number of credit.
+    pub(super) fn received(&self) -> usize {
+        self.received.len()
+    }
+
+    /// Later items come under the next number of credit.
+    pub(super) fn next_number(&mut self) {
+        self.received_before = std::mem::take(&mut self.received);
+    }
+
+    /// Nothing that was received can come back: its numbers were recalled.
+    pub(super) fn forget_received(&mut self) {
+        self.received_before = Vec::new();
+        self.received = Vec::new();
+    }
+
+    fn is_new(&self, item: &Item) -> bool {
+        !self.received.contains(item) && !self.received_before.contains(item)
+    }
+
+    fn add(&mut self, turns: Vec<ClaimedTurn>, tasks: Vec<TaskLease>) {
+        self.received.extend(turns.iter().map(|turn| Item::Turn(turn.fence.clone())));
+        self.received.extend(tasks.iter().map(|task| Item::Task(task.fence.clone())));
+        self.turns.extend(turns);
+        self.tasks.extend(tasks);
+    }
+}
+
+impl Dispatch {
+    /// The session has won these.
+    pub(super) fn won(&mut self, turns: Vec<ClaimedTurn>, tasks: Vec<TaskLease>) {
+        if let Some(latest) = turns.iter().map(|turn| turn.now).max() {
+            tracing::debug!(count = turns.len(), "turns were won");
+            self.clock.hear(latest, &*self.session.env);
+            self.room.turns_won();
+        }
+        self.wins.add(turns, tasks);
+        self.begin_won();
+    }
+
+    /// The store has returned these again, some of which may have been received before.
+    pub(super) fn won_again(&mut self, mut turns: Vec<ClaimedTurn>, mut tasks: Vec<TaskLease>) {
+        turns.retain(|turn| self.wins.is_new(&Item::Turn(turn.fence.clone())));
+        tasks.retain(|task| self.wins.is_new(&Item::Task(task.fence.clone())));
+        self.won(turns, tasks);
+        self.wins.forget_received();
+    }
+
+    /// Begins what has a place now.
+    pub(super) fn begin_won(&mut self) {
+        while !self.wins.turns.is_empty() && self.room.for_won_turns(self.load()) > 0 {
+            self.wins.turns.pop_front().into_iter().for_each(|turn| self.won_turn(turn));
+        }
+        while !self.wins.tasks.is_empty() && self.room.for_won_tasks(self.load()) > 0 {
+            let Some(lease) = self.wins.tasks.pop_front() else { break };
+            self.tasks.take(1);
+            self.begin_task(lease);
+        }
+    }
+
+    pub(super) fn won_turn(&mut self, turn: ClaimedTurn) {
+        match self.slots.admit(turn) {
+            Admitted::Begin(begin, orphans) => {
+                self.answer_all(orphans);
+                if begin.claimed.record.attempts >= self.session.options.suspect_attempts {
+                    self.suspects.add(*begin);
+                } else {
+                    self.begin(*begin, false);
+                }
+            }
+            Admitted::Stale(fence) => {
+                let (session, item) = (Arc::clone(&self.session), Item::Turn(fence));
+                let release = Release { item, delay: Duration::ZERO, trouble: None, failed: false };
+                let released = async move { session.give_back(release).await };
+                self.steps.push(released.map(|()| Step::WinReleased).boxed());
+            }
+            Admitted::Waits | Admitted::Known => {}
+        }
+    }
+}

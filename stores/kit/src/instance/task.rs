@@ -1,0 +1,270 @@
+//! Activity tasks: won like turns, answered by a message to the instance (rules 8, 9, 10 and 19).
+
+use dauer_store::{
+    DropReason, Epoch, ExecutionId, Item, MessageId, Refused, Release, SessionId, Task, TaskFence, TaskLease,
+    Timestamp,
+};
+
+use crate::calls::Offer;
+use crate::instance::{Changes, Context, Facts};
+use crate::judge;
+
+/// An open task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldTask {
+    /// The task.
+    pub task: Task,
+    /// Grows when the task changes hands.
+    pub epoch: Epoch,
+    /// The session that holds it.
+    pub holder: Option<SessionId>,
+    /// Failed attempts.
+    pub attempts: u32,
+    /// Since when it waits.
+    pub ready_at: Timestamp,
+    /// The task is not won before this time.
+    pub not_before: Timestamp,
+    /// It only waits for its holder to answer or die.
+    pub withdrawn: bool,
+}
+
+/// Whether a session wins a task.
+#[derive(Debug)]
+pub enum TaskWin {
+    /// The task is not for this session.
+    Passed,
+    /// There is no room for the task.
+    Full,
+    /// The session wins it.
+    Wins(TakeTask),
+}
+
+/// A task that [`HeldTask::check_win`] gives to a session.
+#[derive(Debug)]
+pub struct TakeTask {
+    session: SessionId,
+    from_dead: bool,
+}
+
+/// The reason under which a task counts that goes with its holder.
+pub const WITHDRAWN: DropReason = DropReason::Withdrawn;
+
+/// What an answer to a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completing {
+    /// The session does not hold the task under that epoch.
+    Dropped(DropReason),
+    /// The task is gone, and its answer has no effect.
+    Withdrawn,
+    /// The task is gone, and its answer is delivered.
+    Answers,
+}
+
+impl Completing {
+    /// Why the answer has no effect.
+    #[must_use]
+    pub fn dropped(self) -> Option<DropReason> {
+        match self {
+            Self::Dropped(reason) => Some(reason),
+            Self::Withdrawn => Some(WITHDRAWN),
+            Self::Answers => None,
+        }
+    }
+}
+
+impl HeldTask {
+    /// A task that no session has held.
+    #[must_use]
+    pub fn new(task: Task, ready_at: Timestamp) -> Self {
+        let not_before = Timestamp::default();
+        let (epoch, holder) = (Epoch::default(), None);
+        Self { task, epoch, holder, attempts: 0, ready_at, not_before, withdrawn: false }
+    }
+
+    /// What its answer must carry.
+    #[must_use]
+    pub fn fence(&self) -> TaskFence {
+        TaskFence { task: self.task.id, instance: self.task.instance.clone(), epoch: self.epoch }
+    }
+
+    /// The task as it is handed out.
+    #[must_use]
+    pub fn lease(&self, now: Timestamp) -> TaskLease {
+        TaskLease { fence: self.fence(), task: self.task.clone(), attempts: self.attempts, now }
+    }
+
+    /// Whether the session holds it under that epoch.
+    #[must_use]
+    pub fn is_held_by(&self, session: SessionId, epoch: Epoch) -> bool {
+        self.epoch == epoch && self.holder == Some(session)
+    }
+
+    /// From when a session may win it, if none that lives holds it. A withdrawn task is not run again.
+    #[must_use]
+    pub fn offered_at(&self) -> Option<Timestamp> {
+        (!self.withdrawn).then(|| self.ready_at.max(self.not_before))
+    }
+
+    /// From when any session may win it; none while a living session holds it.
+    pub fn free_at<F: Facts>(&self, facts: &F) -> Result<Option<Timestamp>, F::Error> {
+        let held = self.holder.map_or(Ok(false), |holder| facts.lives(holder))?;
+        Ok(self.offered_at().filter(|_| !held))
+    }
+
+    /// Whether the session wins the task.
+    pub fn check_win<F: Facts>(
+        &self,
+        session: SessionId,
+        offer: &Offer,
+        facts: &F,
+    ) -> Result<TaskWin, F::Error> {
+        let held = match self.holder {
+            None => false,
+            Some(holder) => holder == session || facts.lives(holder)?,
+        };
+        if held || self.withdrawn || !offer.is_for(&self.task.queue, &self.task.tags) {
+            return Ok(TaskWin::Passed);
+        }
+        if !offer.fits(self.task.event.len()) {
+            return Ok(TaskWin::Full);
+        }
+        Ok(TaskWin::Wins(TakeTask { session, from_dead: self.holder.is_some() }))
+    }
+
+    /// Makes the session the holder, under a higher epoch. The attempts grow when the last holder died.
+    pub fn win(&mut self, take: TakeTask, context: Context<'_>, changes: &mut Changes) -> TaskLease {
+        let TakeTask { session, from_dead } = take;
+        self.take_from_holder(changes);
+        self.hold(session);
+        self.attempts = self.attempts.saturating_add(u32::from(from_dead));
+        self.lease(context.now)
+    }
+
+    /// Makes the session the holder of a task that no session holds.
+    pub(super) fn hold(&mut self, session: SessionId) {
+        self.epoch = self.epoch.next();
+        self.holder = Some(session);
+    }
+
+    /// Takes the task from its holder, which learns of it.
+    pub(super) fn take_from_holder(&mut self, changes: &mut Changes) {
+        let item = Item::Task(self.fence());
+        changes.lost.extend(self.holder.take().map(|holder| (holder, item)));
+    }
+
+    /// Whether the session may give the task back under that epoch.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] if it does not hold the task.
+    pub fn check_release(&self, session: SessionId, fence: &TaskFence) -> Result<(), Refused> {
+        if self.is_held_by(session, fence.epoch) { Ok(()) } else { Err(Refused::Fenced) }
+    }
+
+    /// Gives the task back. Returns whether the task stays: a withdrawn one goes with its holder.
+    #[must_use]
+    pub fn release(&mut self, release: &Release, context: Context<'_>) -> bool {
+        self.not_before = judge::not_before(release.delay, context.now);
+        self.attempts = self.attempts.saturating_add(u32::from(release.failed));
+        self.let_go()
+    }
+
+    /// The holder ends, or its time is over. Returns whether the task stays.
+    #[must_use]
+    pub fn let_go(&mut self) -> bool {
+        self.holder = None;
+        self.outlives_holder()
+    }
+
+    /// Whether the task stays when the time of its holder is over: a withdrawn one goes with its holder.
+    #[must_use]
+    pub fn outlives_holder(&self) -> bool {
+        !self.withdrawn
+    }
+
+    /// The task as the session gets it back by a recall: under that epoch. Also one that was withdrawn meanwhile: it goes only
+    /// when its holder answers it, gives it back, or ends.
+    #[must_use]
+    pub fn recalled(&self, session: SessionId, fence: &TaskFence, now: Timestamp) -> Option<TaskLease> {
+        self.is_held_by(session, fence.epoch).then(|| self.lease(now))
+    }
+
+    /// Whether it is a task of that run.
+    pub(super) fn is_of(&self, run: ExecutionId) -> bool {
+        self.task.execution == run
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> MessageId {
+        self.task.id
+    }
+}
+
+/// What the answer of `session`, which is none if it may not act, does to a task.
+#[must_use]
+pub fn check_complete(task: Option<&HeldTask>, session: Option<SessionId>, fence: &TaskFence) -> Completing {
+    let holds = |task: &&HeldTask| session.is_some_and(|session| task.is_held_by(session, fence.epoch));
+    match task.filter(holds) {
+        None => Completing::Dropped(DropReason::NotHeld),
+        Some(task) if task.withdrawn => Completing::Withdrawn,
+        Some(_) => Completing::Answers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::testing::*;
+    use std::time::Duration;
+
+    #[test]
+    fn task_of_a_dead_holder_counts_an_attempt_and_is_reported_lost() {
+        let mut held = task(1);
+        held.hold(ONE);
+        let facts = Known::default();
+        assert!(matches!(held.check_win(TWO, &offer(), &facts), Ok(TaskWin::Passed)), "its holder lives");
+        facts.dead.set(Some(ONE));
+        let Ok(TaskWin::Wins(take)) = held.check_win(TWO, &offer(), &facts) else { panic!("it is free") };
+        let mut changes = Changes::default();
+        let fence = held.fence();
+        let lease = held.win(take, context(), &mut changes);
+        assert_eq!((lease.attempts, lease.fence.epoch), (1, Epoch(2)));
+        assert_eq!(changes.lost, [(ONE, Item::Task(fence))]);
+        assert!(matches!(held.check_win(TWO, &offer(), &facts), Ok(TaskWin::Passed)), "the session holds it");
+    }
+
+    #[test]
+    fn answer_counts_only_from_the_holder_under_its_epoch() {
+        let mut held = task(1);
+        held.hold(ONE);
+        let fence = held.fence();
+        let not_held = Completing::Dropped(DropReason::NotHeld);
+        assert_eq!(check_complete(None, Some(ONE), &fence), not_held);
+        assert_eq!(check_complete(Some(&held), Some(TWO), &fence), not_held);
+        assert_eq!(check_complete(Some(&held), None, &fence), not_held);
+        let stale = TaskFence { epoch: Epoch(0), ..fence.clone() };
+        assert_eq!(check_complete(Some(&held), Some(ONE), &stale), not_held);
+        assert_eq!(check_complete(Some(&held), Some(ONE), &fence), Completing::Answers);
+        held.withdrawn = true;
+        assert_eq!(check_complete(Some(&held), Some(ONE), &fence), Completing::Withdrawn);
+    }
+
+    #[test]
+    fn released_task_rests_and_a_withdrawn_one_goes() {
+        let mut held = task(1);
+        held.hold(ONE);
+        let release = Release {
+            item: Item::Task(held.fence()),
+            delay: Duration::from_millis(5),
+            trouble: None,
+            failed: true,
+        };
+        assert!(held.check_release(TWO, &held.fence()).is_err());
+        assert!(held.check_release(ONE, &held.fence()).is_ok());
+        assert!(held.release(&release, context()));
+        assert_eq!((held.holder, held.attempts, held.offered_at()), (None, 1, Some(Timestamp(NOW.0 + 5))));
+        held.withdrawn = true;
+        assert_eq!(held.offered_at(), None);
+        assert!(!held.let_go());
+    }
+}

@@ -1,0 +1,167 @@
+//! All that a hub contains, a part at a time: first what is small, then instances, then tasks, each by key (rule 16).
+
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use dauer_store::{
+    Cause, Dump, DumpItem, InstanceDump, InstanceId, Message, MessageId, Refused, SessionDump, TaskDump,
+};
+
+use super::{Partition, Stored, TaskKey};
+use crate::instance::{HeldTask, Place};
+use crate::judge::PART_ITEMS;
+
+/// Where a part ended.
+enum Cursor {
+    /// With that instance; none before the first.
+    Instance(Option<InstanceId>),
+    /// With that task; none before the first.
+    Task(Option<TaskKey>),
+}
+
+impl Partition {
+    /// One part. Parts of a hub that changes meanwhile are each right for their own time. The values of the hub are in the last
+    /// part: an instance that is removed between two parts is then in the dump, or its start is.
+    ///
+    /// # Errors
+    /// [`Refused::NotExecuted`] if `after` is no cursor.
+    pub fn dump(&self, after: Option<&str>) -> Result<Dump, Refused> {
+        let mut dump = match after.map(read_cursor).transpose()? {
+            None => {
+                let mut dump = self.dump_instances(None);
+                dump.items.splice(0..0, self.dump_small());
+                dump
+            }
+            Some(Cursor::Instance(after)) => self.dump_instances(after.as_ref()),
+            Some(Cursor::Task(after)) => self.dump_tasks(after.as_ref()),
+        };
+        if dump.next.is_none() {
+            dump.items.push(DumpItem::Hub(self.hub));
+            dump.items.extend(self.beside.starts.iter().map(|(id, at)| DumpItem::RemovedStart(id, at)));
+        }
+        Ok(dump)
+    }
+
+    fn dump_small(&self) -> Vec<DumpItem> {
+        let mut items = vec![DumpItem::Now(self.beside.now)];
+        items.extend(self.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
+        items.extend(self.beside.sessions.iter().map(|(id, session)| {
+            let (host, expires_at) = (session.life.host.clone(), session.life.expires_at);
+            DumpItem::Session(SessionDump { id, host, expires_at })
+        }));
+        items
+    }
+
+    fn dump_instances(&self, after: Option<&InstanceId>) -> Dump {
+        let mut found = self.instances.range((after.map_or(Unbounded, Excluded), Unbounded));
+        let mut last = None;
+        let mut items = Vec::new();
+        for (id, stored) in found.by_ref().take(PART_ITEMS) {
+            items.push(DumpItem::Instance(Box::new(dump_instance(id, stored))));
+            last = Some(id.clone());
+        }
+        let next = if found.next().is_some() {
+            Some(Cursor::Instance(last))
+        } else {
+            (!self.beside.tasks.is_empty()).then_some(Cursor::Task(None))
+        };
+        Dump { items, next: next.map(|cursor| write_cursor(&cursor)) }
+    }
+
+    fn dump_tasks(&self, after: Option<&TaskKey>) -> Dump {
+        let mut found = self.beside.tasks.range((after.map_or(Unbounded, Excluded), Unbounded));
+        let mut last = None;
+        let mut items = Vec::new();
+        for (key, row) in found.by_ref().take(PART_ITEMS) {
+            items.push(DumpItem::Task(Box::new(dump_task(&row.held))));
+            last = Some(key.clone());
+        }
+        let next = found.next().map(|_| write_cursor(&Cursor::Task(last)));
+        Dump { items, next }
+    }
+}
+
+fn dump_instance(id: &InstanceId, stored: &Stored) -> InstanceDump {
+    let instance = &stored.instance;
+    let waiting = instance.inbox().into_iter().flat_map(|inbox| inbox.iter());
+    let (inbox, prologue): (Vec<_>, Vec<_>) = waiting.partition(|(place, _)| place.follows);
+    let messages = |waiting: Vec<(&Place, &Arc<Message>)>| -> Vec<Message> {
+        waiting.into_iter().map(|(_, message)| Message::clone(message)).collect()
+    };
+    InstanceDump {
+        id: id.clone(),
+        record: instance.record.clone(),
+        epoch: instance.epoch,
+        holder: instance.holder,
+        ready_at: instance.ready_at(),
+        not_before: instance.not_before,
+        history: stored.history.clone(),
+        prologue: messages(prologue),
+        inbox: messages(inbox),
+        outbox: stored.outbox.clone(),
+        memory: stored.applied.iter().collect(),
+    }
+}
+
+fn dump_task(held: &HeldTask) -> TaskDump {
+    TaskDump {
+        task: held.task.clone(),
+        epoch: held.epoch,
+        holder: held.holder,
+        attempts: held.attempts,
+        not_before: held.not_before,
+        withdrawn: held.withdrawn,
+    }
+}
+
+fn write_cursor(cursor: &Cursor) -> String {
+    match cursor {
+        Cursor::Instance(None) => "instances".into(),
+        Cursor::Instance(Some(id)) => format!("instances/{id}"),
+        Cursor::Task(None) => "tasks".into(),
+        Cursor::Task(Some((instance, task))) => format!("tasks/{task}/{instance}"),
+    }
+}
+
+fn read_cursor(text: &str) -> Result<Cursor, Refused> {
+    let parse = || match text.split_once('/') {
+        None if text == "instances" => Some(Cursor::Instance(None)),
+        None if text == "tasks" => Some(Cursor::Task(None)),
+        Some(("instances", id)) => Some(Cursor::Instance(Some(InstanceId::new(id).ok()?))),
+        Some(("tasks", key)) => {
+            let (task, instance) = key.split_once('/')?;
+            let task = u128::from_str_radix(task, 16).ok()?;
+            Some(Cursor::Task(Some((InstanceId::new(instance).ok()?, MessageId(task.to_be_bytes())))))
+        }
+        _ => None,
+    };
+    parse().ok_or_else(|| {
+        let reason = format!("{text:?} is no cursor of this store; give `next` of the last part, or nothing");
+        Refused::NotExecuted(Cause::new(reason))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursor_is_read_as_it_was_written() {
+        for text in ["instances", "instances/a/b", "tasks", "tasks/00000000000000000000000000000007/a/b"] {
+            let cursor = read_cursor(text).unwrap();
+            assert_eq!(write_cursor(&cursor), text);
+        }
+    }
+
+    #[test]
+    fn other_text_is_refused_by_name() {
+        for text in ["", "x", "instance", "instances/", "tasks/", "tasks/7", "tasks/x/a", "sessions/a"] {
+            match read_cursor(text) {
+                Err(Refused::NotExecuted(cause)) => {
+                    assert!(cause.to_string().contains(&format!("{text:?}")), "{cause}");
+                }
+                other => panic!("{text:?} was read: {:?}", other.map(|cursor| write_cursor(&cursor))),
+            }
+        }
+    }
+}
