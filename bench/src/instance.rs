@@ -117,9 +117,9 @@ impl Bench {
 
     /// What the store does with a checkpoint, and the worker with its task.
     fn keep(&mut self, finished: Finished) -> Result<(), Box<dyn Error>> {
-        let Finished { checkpoint, ledger, .. } = finished;
+        let Finished { checkpoint, details, ledger, .. } = finished;
         let Checkpoint { record, tasks, history, .. } = checkpoint;
-        (self.record, self.ledger) = (record, ledger);
+        (self.record, self.ledger) = (record.after(&details), ledger);
         self.revision = self.revision.next();
         self.record.revision = self.revision;
         let History::Append(batch) = history else { return Err("the history was replaced".into()) };

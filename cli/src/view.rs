@@ -83,7 +83,7 @@ pub(crate) fn counted(record: &Record) -> Option<&Record> {
 
 /// The failure of a record, if it has one.
 pub(crate) fn failure_of(record: &Record) -> Option<Cause> {
-    let details = record.failure.as_ref()?.decode::<TaskFailureDetails>();
+    let details = record.details.failure()?.decode::<TaskFailureDetails>();
     Some(details.map_or_else(|error| Cause::new("Undecodable", error.to_string()), Cause::from))
 }
 
@@ -96,7 +96,7 @@ impl<'r> Instance<'r> {
             since: show(trouble.since),
             attempts: trouble.attempts,
         });
-        let entity = record.entity.as_deref().map(|entity| EntityView {
+        let entity = record.details.entity().map(|entity| EntityView {
             state: entity.state.as_ref().and_then(|state| embedded(state.as_str())),
             locked_by: entity.lock.as_ref().map(|lock| lock.owner.as_str()),
         });
@@ -115,8 +115,8 @@ impl<'r> Instance<'r> {
             history_bytes: counted.map(|record| record.history_bytes),
             tags: &record.tags,
             parent: record.parent.as_deref().map(|parent| parent.instance.as_str()),
-            custom_status: record.custom_status.as_ref().and_then(|status| embedded(status.as_str())),
-            output: record.output.as_ref().and_then(|output| embedded(output.as_str())),
+            custom_status: record.details.custom_status().and_then(|status| embedded(status.as_str())),
+            output: record.details.output().and_then(|output| embedded(output.as_str())),
             failure: failure_of(record).map(FailureView::from),
             trouble,
             entity,
@@ -303,11 +303,11 @@ pub(crate) fn write(
     for (key, value) in &record.tags {
         line("tag", &plain(&format!("{key}={value}")))?;
     }
-    let state = record.entity.as_deref().and_then(|entity| entity.state.as_ref());
-    let payloads = [("custom status", record.custom_status.as_ref()), ("state", state)]
+    let state = record.details.entity().and_then(|entity| entity.state.as_ref());
+    let payloads = [("custom status", record.details.custom_status()), ("state", state)]
         .map(|(label, payload)| (label, payload.map(|payload| payload.as_str())))
         .into_iter()
-        .chain([("input", input), ("output", record.output.as_ref().map(|output| output.as_str()))]);
+        .chain([("input", input), ("output", record.details.output().map(|output| output.as_str()))]);
     for (label, payload) in payloads {
         payload.map_or(Ok(()), |payload| line(label, &shortened(payload)))?;
     }

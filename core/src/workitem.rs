@@ -53,7 +53,7 @@ pub fn turn_request(
     record: &Record,
     (past, new_events): (Past, Vec<HistoryEvent>),
 ) -> Result<OrchestratorRequest, BlobError> {
-    let trace = record.trace.as_ref().map(Encoded::decode::<OrchestrationTraceContext>).transpose()?;
+    let trace = record.details.trace().map(Encoded::decode::<OrchestrationTraceContext>).transpose()?;
     let (past_events, streamed) = match past {
         Past::Sent(events) => (events, false),
         Past::Streamed => (Vec::new(), true),

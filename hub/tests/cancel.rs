@@ -141,7 +141,7 @@ async fn a_stopping_host_tells_its_tasks_and_gives_back_what_gives_up() {
             }),
             HostOptions::default(),
         );
-        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+        assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
         assert_eq!(*attempts.lock().unwrap(), [0]);
         assert!(world.elapsed() - before < Duration::from_secs(1), "after {:?}", world.elapsed() - before);
     }
@@ -159,7 +159,7 @@ async fn a_result_that_comes_while_the_host_drains_counts() {
     assert_eq!(heard(&mut ear).await.1, Said::Cancelled(CancelReason::Draining));
     // The host that takes the next turn runs no activities: it has the result of the first one.
     world.host(Chain::new(), turns_only());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1", "one activity was answered");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1", "one activity was answered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,7 +179,7 @@ async fn terminate_tells_the_tasks_of_an_instance_that_the_host_keeps() {
         tokio::task::yield_now().await;
     }
     let record = world.ended(&one).await;
-    assert_eq!((record.status, record.output), (Status::Terminated, None));
+    assert_eq!((record.status, record.details.output()), (Status::Terminated, None));
     assert!(ear.next().now_or_never().is_none());
     assert_eq!(world.client.get(&two).await.unwrap().unwrap().status, Status::Running);
 }

@@ -51,7 +51,7 @@ async fn pending_run_without_a_host_is_terminated_at_once() {
     let (id, before) = (world.start("unknown", 3).await, world.elapsed());
     world.client.terminate(&id, Some("\"no\"".into()), true).await.unwrap();
     let record = world.client.get(&id).await.unwrap().unwrap();
-    assert_eq!((record.status, record.output.as_ref().unwrap().as_str()), (Status::Terminated, "\"no\""));
+    assert_eq!((record.status, record.details.output().unwrap().as_str()), (Status::Terminated, "\"no\""));
     assert_eq!((world.elapsed(), world.plan.count(Op::Send)), (before, 0), "by one write");
     assert_eq!(waiting(&world, &id).await, 0, "its start is gone");
     let started = world.client.started(&id, &record).await.unwrap();
@@ -70,7 +70,7 @@ async fn terminated_unborn_run_is_restarted() {
     let restarted = world.client.restart(&id, None, 7).await.unwrap();
     assert!(matches!(restarted, Created::New(_)), "{restarted:?}");
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn suspended_unborn_run_begins_when_it_is_resumed() {
     let waited = world.client.wait_started(&id, Duration::from_secs(5)).await;
     assert!(matches!(waited, Err(ClientError::TimedOut(_))), "{waited:?}");
     world.client.resume(&id, None).await.unwrap();
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn begun_run_without_a_host_is_suspended_and_resumed() {
     assert_eq!(status(&world, &id).await, Status::Running);
     let _host = world.host(Chain::new(), HostOptions::default());
     assert_eq!(
-        world.ended(&id).await.output.unwrap().as_str(),
+        world.ended(&id).await.details.output().unwrap().as_str(),
         "1",
         "its history is one that code can follow"
     );
@@ -187,7 +187,7 @@ async fn pending_run_is_replaced_by_one_write() {
         assert!(matches!(again, Created::Repeat(_)), "{again:?}");
     }
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +209,7 @@ async fn begun_run_without_a_host_is_replaced_after_two_polls() {
     assert!(TWO_POLLS.contains(&(world.elapsed() - before)), "{:?}", world.elapsed() - before);
     assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Pending, 1));
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
 }
 
 /// The client dies before its amendment reaches the store: the old run is as before, and the same start replaces it.
@@ -225,7 +225,7 @@ async fn client_that_dies_before_the_amendment_loses_nothing() {
     let again = world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
     assert!(matches!(again, Created::New(_)), "{again:?}");
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
 }
 
 /// The client dies while it waits for a host: its message waits, and the next call carries it out.
@@ -275,7 +275,7 @@ async fn claimed_unborn_run_that_is_ended_has_no_turn() {
         consumed: turn.messages.iter().map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(dauer_core::model::Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: turn.record,
+        record: turn.record.clone().since(&turn.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -394,7 +394,7 @@ async fn start_behind_an_ended_run_is_terminated() {
         }
         let record = world.client.get(&id).await.unwrap().unwrap();
         assert_eq!((record.status, record.execution), (Status::Terminated, ExecutionId(9)));
-        assert_eq!(record.output.as_ref().unwrap().as_str(), "\"no\"");
+        assert_eq!(record.details.output().unwrap().as_str(), "\"no\"");
         assert_eq!(waiting(&world, &id).await, 0);
         world.client.purge(&id).await.unwrap();
     }
@@ -409,7 +409,7 @@ async fn start_behind_an_ended_run_is_suspended() {
     assert_eq!((record.execution, record.hold), (ExecutionId(9), Hold::Unborn));
     world.client.resume(&id, None).await.unwrap();
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -420,7 +420,7 @@ async fn start_behind_an_ended_run_is_replaced() {
     assert!(matches!(created, Created::New(_)), "{created:?}");
     assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Pending, 1));
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "3");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
 }
 
 /// The client dies between its two amendments: the start is the current run, and waits for a host as before.
@@ -433,7 +433,7 @@ async fn client_that_dies_after_a_promotion_loses_nothing() {
     tokio::time::timeout(Duration::from_secs(10), dies).await.unwrap_err();
     assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Pending, 1));
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
 }
 
 /// A dauer before format 7 left the start of a pending run that it ended by force. It is dropped, and begins nothing.
@@ -449,7 +449,7 @@ async fn start_left_by_its_own_ended_run_is_dropped() {
             world.client.start_requested(request(&id, 3), any(), 2).await.unwrap();
             let _host = world.host(Chain::new(), HostOptions::default());
             world.until(&id, |record| record.status == Status::Completed).await;
-            assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "3");
+            assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
         } else {
             world.client.terminate(&id, None, false).await.unwrap();
             assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Terminated, 0));
@@ -466,7 +466,8 @@ async fn end_and_leave_start(world: &World, id: &InstanceId, record: dauer_core:
         consumed: Vec::new(),
         completions: Vec::new(),
         history: History::Append(dauer_core::model::Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: dauer_core::model::Record { status: Status::Terminated, hold: Hold::Ended, ..record },
+        record: dauer_core::model::Record { status: Status::Terminated, hold: Hold::Ended, ..record.clone() }
+            .since(&record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -506,7 +507,7 @@ async fn replacement_overtakes_what_waits_for_the_old_run() {
         world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
         assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Pending, 1));
         let _host = world.host(Chain::new(), HostOptions::default());
-        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+        assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
     }
 }
 
@@ -520,7 +521,7 @@ async fn replacement_overtakes_an_earlier_replacement() {
     world.client.hub().send(vec![earlier]).await.remove(0).unwrap();
     world.client.start_requested(request(&id, 2), any(), 2).await.unwrap();
     let _host = world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
 }
 
 /// A suspend waits for a run without a host, and the client resumes it: the last word counts.
@@ -535,7 +536,7 @@ async fn resume_overtakes_a_suspend_that_waits() {
         world.client.resume(&id, None).await.unwrap();
         assert_eq!(waiting(&world, &id).await, u64::from(unborn), "only the start of the unborn run waits");
         let _host = world.host(Chain::new(), HostOptions::default());
-        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+        assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
     }
 }
 
@@ -565,7 +566,7 @@ async fn terminate_keeps_a_scheduled_replacement() {
         assert_eq!((status(&world, &id).await, waiting(&world, &id).await), (Status::Terminated, 1));
         let _host = world.host(Chain::new(), HostOptions::default());
         world.until(&id, |record| record.status == Status::Completed).await;
-        assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "2");
+        assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
     }
 }
 
@@ -579,8 +580,8 @@ async fn scheduled_replacement_leaves_a_pending_run_until_its_time() {
     world.client.start_requested(later, any(), 2).await.unwrap();
     let _host = world.host(Chain::new(), HostOptions::default());
     world.until(&id, |record| record.status == Status::Completed).await;
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
-    world.until(&id, |record| record.output.as_ref().is_some_and(|output| output.as_str() == "2")).await;
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
+    world.until(&id, |record| record.details.output().is_some_and(|output| output.as_str() == "2")).await;
 }
 
 /// A retried request of a start that another one has overtaken begins nothing.

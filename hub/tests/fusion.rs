@@ -79,7 +79,7 @@ async fn a_result_goes_into_the_commit_of_its_turn() {
     world.host(Chain::new().fusing(), HostOptions::default());
     let id = world.start("chain", 5).await;
     let record = world.ended(&id).await;
-    assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("5", 6));
+    assert_eq!((record.details.output().unwrap().as_str(), record.revision.0), ("5", 6));
     assert_eq!(world.plan.count(Op::CommitTurns), 6);
     assert_eq!(world.plan.count(Op::CompleteActivities), 0, "a result was sent as a message");
     assert_eq!((world.plan.count(Op::Release), world.plan.count(Op::LoadHistory)), (0, 0));
@@ -158,7 +158,7 @@ async fn message_that_meets_a_fused_turn_comes_with_its_commit() {
     pass(1_500).await;
     world.client.raise(&id, "event", None).await.unwrap();
     let record = world.ended(&id).await;
-    assert_eq!(record.output.unwrap().as_str(), "2");
+    assert_eq!(record.details.output().unwrap().as_str(), "2");
     assert_eq!(raised(&world, &id).await, 1);
     // The start, the first result, the event that came with the answer to that, the second result.
     assert_eq!((record.revision.0, world.plan.count(Op::CommitTurns)), (4, 4));
@@ -261,7 +261,7 @@ async fn a_fused_turn_that_fails_gives_back_what_a_claim_brought_meanwhile() {
     pass(1_500).await;
     world.client.raise(&id, "event", None).await.unwrap();
     let record = world.ended(&id).await;
-    assert_eq!(record.output.unwrap().as_str(), "1");
+    assert_eq!(record.details.output().unwrap().as_str(), "1");
     assert_eq!(raised(&world, &id).await, 1);
     assert_eq!(world.plan.count(Op::Release), 1);
     assert_eq!(world.plan.count(Op::CompleteActivities), 1, "the result had to become a message");
@@ -280,7 +280,7 @@ async fn a_claim_ahead_of_the_lost_answer_waits_for_the_tasks_that_were_taken() 
     assert_eq!(began.load(Ordering::Relaxed), 0);
     world.client.raise(&id, "event", None).await.unwrap();
     let record = world.ended(&id).await;
-    assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("1", 3));
+    assert_eq!((record.details.output().unwrap().as_str(), record.revision.0), ("1", 3));
     assert_eq!(raised(&world, &id).await, 1);
     assert_eq!(began.load(Ordering::Relaxed), 1);
     // The start twice, the event, the result; and nothing was given back on the way.
@@ -304,7 +304,7 @@ async fn a_stale_result_costs_the_turn_and_not_the_instance() {
     assert_eq!(world.dropped(DropReason::NotHeld).await, 1, "nor was it dropped as a message");
     assert_eq!(world.instance(&id).await.holder, None, "the instance was not given back");
     let record = world.ended(&id).await;
-    assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("1", 2));
+    assert_eq!((record.details.output().unwrap().as_str(), record.revision.0), ("1", 2));
 }
 
 /// Another session takes what is ready.
@@ -328,7 +328,7 @@ async fn the_result_of_a_superseded_turn_is_not_lost() {
     let (work, _) = take_over(&world).await;
     work.detach().await.unwrap();
     let record = world.ended(&id).await;
-    assert_eq!((record.output.unwrap().as_str(), raised(&world, &id).await), ("1", 1));
+    assert_eq!((record.details.output().unwrap().as_str(), raised(&world, &id).await), ("1", 1));
     assert_eq!((began.load(Ordering::Relaxed), world.plan.count(Op::CompleteActivities)), (1, 1));
 
     // The same while the result still waits for its turn, after that of an event from 1,100 ms to 2,100 ms.
@@ -342,7 +342,7 @@ async fn the_result_of_a_superseded_turn_is_not_lost() {
     world.store.expire_sessions(&one.id);
     let (work, _) = take_over(&world).await;
     work.detach().await.unwrap();
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
     assert_eq!((began.load(Ordering::Relaxed), world.plan.count(Op::CompleteActivities)), (1, 1));
 }
 
@@ -363,7 +363,7 @@ async fn tasks_that_a_lost_commit_took_are_given_back() {
         consumed: claimed.messages.iter().map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: claimed.record,
+        record: claimed.record.clone().since(&claimed.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -372,7 +372,7 @@ async fn tasks_that_a_lost_commit_took_are_given_back() {
     };
     work.commit_turns(vec![checkpoint.into()]).await.pop().unwrap().unwrap();
     assert_eq!(began.load(Ordering::Relaxed), 0);
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
     assert_eq!(began.load(Ordering::Relaxed), 1);
 }
 
@@ -392,7 +392,7 @@ async fn a_stopping_host_commits_what_its_activities_bring_and_keeps_nothing() {
     let stopped_at = world.elapsed();
     let (chain, later) = working(0);
     world.host(chain, HostOptions::default());
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "3");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
     assert!(world.elapsed() - stopped_at < SECOND, "somebody waited for a lease");
     assert_eq!((began.load(Ordering::Relaxed), later.load(Ordering::Relaxed)), (1, 2), "nothing ran twice");
 }
@@ -429,7 +429,7 @@ async fn a_result_that_meets_a_suspend_waits_in_the_inbox() {
     assert_eq!((dump.record.revision.0, dump.inbox.len(), dump.holder), (3, 1, None));
     assert_eq!(world.plan.count(Op::CompleteActivities), 1);
     world.client.resume(&id, None).await.unwrap();
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -441,7 +441,7 @@ async fn a_result_that_the_store_does_not_take_becomes_a_failure() {
     world.host(chain, HostOptions::default());
     let id = world.start("chain", 1).await;
     let record = world.ended(&id).await;
-    let failure: dauer_proto::TaskFailureDetails = record.failure.unwrap().decode().unwrap();
+    let failure: dauer_proto::TaskFailureDetails = record.details.failure().unwrap().decode().unwrap();
     assert_eq!((record.status, failure.error_type.as_str()), (Status::Failed, "ResultTooLarge"));
     assert_eq!(record.revision.0, 2);
     assert_eq!(world.plan.count(Op::Release), 1);
@@ -499,7 +499,7 @@ async fn instances_that_never_rest_keep_nobody_out() {
     }
     let other = world.start("other", 3).await;
     let record = world.client.wait_ended(&other, SECOND).await;
-    assert_eq!(record.expect("it was kept out").output.unwrap().as_str(), "3");
+    assert_eq!(record.expect("it was kept out").details.output().unwrap().as_str(), "3");
     for name in ["a", "b", "c"] {
         let busy = world.client.get(&InstanceId::new(name).unwrap()).await.unwrap().unwrap();
         assert_eq!(busy.status, Status::Running);

@@ -21,7 +21,7 @@ async fn a_chain_runs_to_its_end() {
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 5).await;
     let record = world.ended(&id).await;
-    assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Completed, "5"));
+    assert_eq!((record.status, record.details.output().unwrap().as_str()), (Status::Completed, "5"));
     // Start, five answers: six turns, and each is one commit.
     assert_eq!(record.revision.0, 6);
 }
@@ -51,7 +51,11 @@ async fn what_is_cached_is_dropped_after_an_unknown_outcome() {
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 5).await;
     let record = world.ended(&id).await;
-    assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("5", 6), "nothing was committed twice");
+    assert_eq!(
+        (record.details.output().unwrap().as_str(), record.revision.0),
+        ("5", 6),
+        "nothing was committed twice"
+    );
     // The second had happened: the answer of its task came before the retry, and settled it. The fourth had not, and
     // was committed again. The turn after each of them had to load.
     assert_eq!(world.plan.count(Op::CommitTurns), 7);
@@ -66,7 +70,7 @@ async fn a_store_that_is_away_for_a_while_costs_time_and_no_work() {
     }
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 3).await;
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "3");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +78,7 @@ async fn everything_still_happens_when_every_hint_is_lost() {
     let world = World::with(Plan { no_hints: true, ..Plan::default() });
     world.host(Chain::new(), HostOptions::default());
     let id = world.start("chain", 3).await;
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "3");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
     assert!(world.elapsed() < Duration::from_secs(60), "polling took {:?}", world.elapsed());
 }
 
@@ -122,7 +126,11 @@ async fn a_zombies_work_is_taken_over_and_applied_once() {
     world.store.expire_sessions(&one.id);
     let record = world.ended(&id).await;
     assert_eq!(began.load(Ordering::Relaxed), 2, "nobody took it over");
-    assert_eq!((record.output.unwrap().as_str(), record.revision.0), ("1", 2), "two answers, one applied");
+    assert_eq!(
+        (record.details.output().unwrap().as_str(), record.revision.0),
+        ("1", 2),
+        "two answers, one applied"
+    );
     while world.dropped(DropReason::NotHeld).await == 0 {
         tokio::task::yield_now().await;
     }
@@ -214,7 +222,7 @@ async fn trouble_becomes_failed_when_its_setting_says_so() {
     let id = world.start("chain", 1).await;
     let record = world.ended(&id).await;
     assert_eq!(record.status, Status::Failed);
-    let failure: dauer_proto::TaskFailureDetails = record.failure.unwrap().decode().unwrap();
+    let failure: dauer_proto::TaskFailureDetails = record.details.failure().unwrap().decode().unwrap();
     assert_eq!(failure.error_type, "Panic");
     assert_eq!(failure.error_message, "gave up after 4 attempts: it broke");
 }
@@ -238,7 +246,7 @@ async fn with_bad_company(suspect_attempts: u32) -> (usize, usize, Duration) {
     }
     let before = world.elapsed();
     let id = world.start("good", 3).await;
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "3");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
     (peaks.suspects.most(), peaks.others.most(), world.elapsed() - before)
 }
 
@@ -274,7 +282,7 @@ async fn a_task_that_took_its_hosts_down_is_answered_as_failed() {
     }
     world.host(Chain::new(), HostOptions { task_attempts_max: 3, ..HostOptions::default() });
     let record = world.ended(&id).await;
-    let failure: dauer_proto::TaskFailureDetails = record.failure.unwrap().decode().unwrap();
+    let failure: dauer_proto::TaskFailureDetails = record.details.failure().unwrap().decode().unwrap();
     assert_eq!((record.status, failure.error_type.as_str()), (Status::Failed, "ActivityCrashed"));
 }
 

@@ -47,7 +47,7 @@ async fn lost_answer_is_recalled_and_runs_once() {
     world.tap.loses.store(2, Ordering::Relaxed);
     let before = world.elapsed();
     let id = world.start("chain", 1).await;
-    assert_eq!(world.ended(&id).await.output.unwrap().as_str(), "1");
+    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "1");
     let took = world.elapsed() - before;
     assert!(took < SECOND * 5, "found by a poll only, after {took:?}");
     assert_eq!(*world.tap.recalls.lock().unwrap(), [(1, 1), (2, 2)], "each number once");
@@ -82,7 +82,7 @@ async fn recalled_item_that_is_held_already_runs_once() {
     world.tap.loses.store(1, Ordering::Relaxed);
     let lost = world.start("lost", 1).await;
     for id in [&working, &turning, &lost] {
-        assert_eq!(world.ended(id).await.output.as_ref().unwrap().as_str(), "1");
+        assert_eq!(world.ended(id).await.details.output().unwrap().as_str(), "1");
     }
     assert_eq!(*world.tap.recalled.lock().unwrap(), (2, 1), "the lost turn, and what runs already");
     assert_eq!((turns.load(Ordering::Relaxed), tasks.load(Ordering::Relaxed)), (6, 3));
@@ -103,7 +103,7 @@ async fn recalled_item_that_was_finished_meanwhile_runs_once() {
     world.tap.loses.store(1, Ordering::Relaxed);
     let lost = world.start("lost", 1).await;
     for id in [&first, &second, &lost] {
-        assert_eq!(world.ended(id).await.output.as_ref().unwrap().as_str(), "1");
+        assert_eq!(world.ended(id).await.details.output().unwrap().as_str(), "1");
     }
     let (recalled_turns, recalled_tasks) = *world.tap.recalled.lock().unwrap();
     assert!(recalled_turns >= 1 && recalled_tasks == 1, "{recalled_turns} turns, {recalled_tasks} tasks");

@@ -69,7 +69,7 @@ async fn an_answer_to_an_earlier_turn_is_no_answer_to_this_one() {
     assert_eq!(stage.workers.figures().answers_dropped, 1);
     stage.workers.complete_turn(answer("", "order", vec![complete(1, "done")])).await;
     let record = stage.ended("order").await;
-    assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Completed, "done"));
+    assert_eq!((record.status, record.details.output().unwrap().as_str()), (Status::Completed, "done"));
     stage.stop().await;
 }
 
@@ -113,7 +113,7 @@ async fn late_answer_without_a_token_is_no_answer_to_the_next_turn() {
     turn(next(&mut slow).await);
     stage.workers.complete_turn(answer("", "order", vec![complete(1, "done")])).await;
     let record = stage.ended("order").await;
-    assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Completed, "done"));
+    assert_eq!((record.status, record.details.output().unwrap().as_str()), (Status::Completed, "done"));
     stage.stop().await;
 }
 
@@ -175,7 +175,7 @@ async fn a_call_of_an_entity_fails_with_the_reason() {
     let (token, _) = turn(next(&mut stream).await);
     stage.workers.complete_turn(answer(&token, "order", vec![crate::support::call_entity(1)])).await;
     let record = stage.ended("order").await;
-    let failure = record.failure.unwrap().decode::<dauer_proto::TaskFailureDetails>().unwrap();
+    let failure = record.details.failure().unwrap().decode::<dauer_proto::TaskFailureDetails>().unwrap();
     assert_eq!((record.status, failure.error_type.as_str()), (Status::Failed, "EntitiesNotSupported"));
     stage.stop().await;
 }

@@ -38,7 +38,7 @@ async fn turns_and_activities_go_out_and_their_answers_end_the_run() {
     stage.workers.complete_turn(answer(&token, "order", vec![complete(2, "4")])).await;
     // The call returns when the commit is durable: nobody has to wait any more.
     let record = stage.client.get(&id("order")).await.unwrap().unwrap();
-    assert_eq!((record.status, record.output.as_ref().map(Payload::as_str)), (Status::Completed, Some("4")));
+    assert_eq!((record.status, record.details.output().map(Payload::as_str)), (Status::Completed, Some("4")));
     let figures = stage.workers.figures();
     assert_eq!((figures.turns_answered, figures.activities_answered, figures.turns_held), (2, 1, 0));
     stage.stop().await;
@@ -59,14 +59,14 @@ async fn answers_that_are_stale_foreign_or_double_are_dropped() {
     stage.workers.complete_turn(end(&token, "right")).await;
     stage.workers.complete_turn(end(&token, "again")).await;
     let record = stage.client.get(&id("a")).await.unwrap().unwrap();
-    assert_eq!(record.output.as_ref().map(Payload::as_str), Some("right"));
+    assert_eq!(record.details.output().map(Payload::as_str), Some("right"));
     assert_eq!(stage.workers.figures().answers_dropped, 4);
     // Without a token it is known by what it is about (behaviour-21).
     stage.start("go", "checkout", None).await;
     turn(next(&mut stream).await);
     stage.workers.complete_turn(answer("", "go", vec![complete(1, "done")])).await;
     assert_eq!(
-        stage.client.get(&id("go")).await.unwrap().unwrap().output.as_ref().map(Payload::as_str),
+        stage.client.get(&id("go")).await.unwrap().unwrap().details.output().map(Payload::as_str),
         Some("done")
     );
     stage.stop().await;
@@ -88,7 +88,7 @@ async fn a_turn_of_a_lost_stream_goes_to_another_and_the_first_answer_counts() {
     stage.workers.complete_turn(answer(&old, "a", vec![complete(1, "late")])).await;
     stage.workers.complete_turn(answer(&new, "a", vec![complete(1, "second")])).await;
     let record = stage.client.get(&id("a")).await.unwrap().unwrap();
-    assert_eq!(record.output.as_ref().map(Payload::as_str), Some("late"));
+    assert_eq!(record.details.output().map(Payload::as_str), Some("late"));
     stage.stop().await;
 }
 
@@ -105,7 +105,7 @@ async fn a_turn_that_nobody_has_any_more_is_given_back_without_blame() {
     stage.workers.complete_turn(answer(&old, "a", vec![complete(1, "stale")])).await;
     stage.workers.complete_turn(answer(&new, "a", vec![complete(1, "fresh")])).await;
     let record = stage.client.get(&id("a")).await.unwrap().unwrap();
-    assert_eq!((record.output.as_ref().map(Payload::as_str), record.attempts), (Some("fresh"), 0));
+    assert_eq!((record.details.output().map(Payload::as_str), record.attempts), (Some("fresh"), 0));
     stage.stop().await;
 }
 
@@ -310,7 +310,7 @@ async fn what_no_worker_can_read_fails_with_the_reason() {
     let mut stream = stage.workers.connect(small);
     stage.start("large", "checkout", Some(&"x".repeat(3_000))).await;
     let record = stage.ended("large").await;
-    let failure = record.failure.unwrap().decode::<dauer_proto::TaskFailureDetails>().unwrap();
+    let failure = record.details.failure().unwrap().decode::<dauer_proto::TaskFailureDetails>().unwrap();
     assert_eq!((record.status, failure.error_type.as_str()), (Status::Failed, "WorkItemTooLarge"));
     assert!(failure.error_message.contains("than 2000"), "{}", failure.error_message);
     stage.start("small", "checkout", None).await;
@@ -389,7 +389,7 @@ async fn another_worker_is_asked_when_one_hangs() {
     no_item(&mut hangs).await;
     assert_ne!(old, new);
     stage.workers.complete_turn(answer(&old, "a", vec![complete(1, "after all")])).await;
-    assert_eq!(stage.ended("a").await.output.as_ref().map(Payload::as_str), Some("after all"));
+    assert_eq!(stage.ended("a").await.details.output().map(Payload::as_str), Some("after all"));
     stage.stop().await;
 }
 

@@ -69,7 +69,9 @@ impl LocalExecutor {
         let dauer_replay::Answer { actions, custom_status, .. } = answer;
         // A termination runs no code and knows no status: the last one stays.
         let custom_status = match custom_status {
-            None if is_termination(&actions) => record.custom_status.map(|status| status.as_str().to_owned()),
+            None if is_termination(&actions) => {
+                record.details.custom_status().map(|status| status.as_str().to_owned())
+            }
             known => known,
         };
         let answer = turn::Answer { actions, custom_status, trace: None };

@@ -139,7 +139,7 @@ async fn a_start_has_all_that_was_asked_for() {
         let second = client.start(WAITS, &10).id("living").reuse(any).await.unwrap();
         second.raise(GO, &1).await.unwrap();
         running
-            .wait(second.id(), |record| record.output.as_ref().is_some_and(|it| it.as_str() == "11"))
+            .wait(second.id(), |record| record.details.output().is_some_and(|it| it.as_str() == "11"))
             .await;
         running.stop().await;
     }

@@ -140,7 +140,7 @@ async fn every_payload_of_the_history_is_sealed() {
     let handle = running.client.start(VAULT, &SECRET.to_owned()).id("one").await.unwrap();
     assert_eq!(handle.output_within(SOON).await.unwrap(), SECRET);
     let record = handle.status().await.unwrap().unwrap();
-    for payload in [record.output, record.custom_status] {
+    for payload in [record.details.output(), record.details.custom_status()] {
         assert!(payload.unwrap().as_str().starts_with("sealed42:"));
     }
     let slice = hub.manage().read_history(handle.id(), None, 0, usize::MAX).await.unwrap();

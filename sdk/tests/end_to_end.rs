@@ -150,7 +150,7 @@ async fn terminate_reaches_open_children() {
         running.wait(id, |record| record.status == Status::Terminated).await;
     }
     let record = handle.status().await.unwrap().unwrap();
-    assert_eq!(record.custom_status.unwrap().as_str(), "\"waiting for the child\"");
+    assert_eq!(record.details.custom_status().unwrap().as_str(), "\"waiting for the child\"");
     match handle.output_within(SOON).await {
         Err(ClientError::Ended { status, .. }) => assert_eq!(status, Status::Terminated),
         other => panic!("expected an end, got {other:?}"),

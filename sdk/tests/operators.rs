@@ -75,7 +75,10 @@ async fn a_rewound_orchestration_does_again_only_what_failed() {
         assert_eq!(handle.output_within(SOON).await.unwrap(), 5);
         assert_eq!(shop.ran(), (1, 2), "paid once");
         let record = handle.status().await.unwrap().unwrap();
-        assert_eq!((record.status, record.failure, record.tags), (Status::Completed, None, failed.tags));
+        assert_eq!(
+            (record.status, record.details.failure(), record.tags),
+            (Status::Completed, None, failed.tags)
+        );
         assert_ne!(record.execution, failed.execution);
         let again = handle.rewind("").await.unwrap_err().to_string();
         assert!(again.contains("is Completed, which does not allow a rewind"), "{again}");

@@ -185,7 +185,7 @@ fn task(task: dauer_store::OpenTask) -> OpenTask {
 }
 
 async fn instance(hub: &Hub, id: InstanceId, record: Record) -> Result<Instance, Status> {
-    let entity = record.entity.as_deref().map(|entity| Entity {
+    let entity = record.details.entity().map(|entity| Entity {
         state: entity.state.as_ref().map(|state| state.as_str().to_owned()),
         locked_by: entity.lock.as_ref().map(|lock| lock.owner.to_string()),
     });

@@ -218,10 +218,11 @@ impl Hint {
     /// That the record of an instance has changed.
     #[must_use]
     pub fn changed(instance: &InstanceId, record: &Record) -> Self {
-        let text = |payload: &Option<Payload>| payload.as_ref().map_or(0, |text| text.as_str().len());
-        let bytes = |blob: &Option<Encoded>| blob.as_ref().map_or(0, Encoded::len);
-        let size = text(&record.output) + text(&record.custom_status) + bytes(&record.failure);
-        if record.status.is_ended() && record.entity.is_none() && size <= HINT_BYTES_MAX {
+        let details = &record.details;
+        let text = |payload: Option<&Payload>| payload.map_or(0, |text| text.as_str().len());
+        let failure = details.failure().map_or(0, Encoded::len);
+        let size = text(details.output()) + text(details.custom_status()) + failure;
+        if record.status.is_ended() && details.entity().is_none() && size <= HINT_BYTES_MAX {
             Self::Ended(instance.clone(), Arc::new(record.clone()))
         } else {
             Self::Status(instance.clone(), record.status)
@@ -302,9 +303,9 @@ mod tests {
         let mut record = Record::pending(queue, ExecutionId(1), MessageId([0; 16]));
         assert_eq!(Hint::changed(&id, &record), Hint::Status(id.clone(), Status::Pending));
         record.status = Status::Completed;
-        record.output = Some("x".repeat(HINT_BYTES_MAX).into());
+        record.details.set_output(Some("x".repeat(HINT_BYTES_MAX).into()));
         assert_eq!(Hint::changed(&id, &record), Hint::Ended(id.clone(), Arc::new(record.clone())));
-        record.custom_status = Some("x".into());
+        record.details.set_custom_status(Some("x".into()));
         assert_eq!(Hint::changed(&id, &record), Hint::Status(id.clone(), Status::Completed));
     }
 }

@@ -307,14 +307,14 @@ impl TestHub<'_> {
     /// ```
     #[must_use]
     pub fn custom_status(&self) -> Option<&str> {
-        self.main()?.record.custom_status.as_ref().map(|status| status.as_str())
+        self.main()?.record.details.custom_status().map(|status| status.as_str())
     }
 }
 
 /// How an instance ended.
 fn ended(instance: &Instance) -> Result<Ended, TestError> {
-    let output = instance.record.output.as_ref().map(|output| output.as_str().to_owned());
-    match (instance.record.status, &instance.record.failure) {
+    let output = instance.record.details.output().map(|output| output.as_str().to_owned());
+    match (instance.record.status, instance.record.details.failure()) {
         (Status::Completed, _) => Ok(Ended::Completed(output)),
         (Status::Failed, Some(failure)) => Ok(Ended::Failed(failure.decode()?)),
         (Status::Failed, None) => Ok(Ended::Failed(TaskFailureDetails::default())),

@@ -90,12 +90,12 @@ impl Instance {
 
     /// Applies what a turn changed in this instance. Answers with the run that it ended, if it did.
     pub(crate) fn apply(&mut self, finished: Finished, now: Timestamp) -> Option<ExecutionId> {
-        let Finished { checkpoint, ledger, events } = finished;
+        let Finished { checkpoint, details, ledger, events } = finished;
         let before = self.record.execution;
         let waits = |message: &Message| !checkpoint.consumed.contains(&message.id);
         self.prologue.retain(waits);
         self.inbox.retain(waits);
-        self.record = checkpoint.record;
+        self.record = checkpoint.record.after(&details);
         self.record.revision = checkpoint.fence.revision.next();
         self.record.times.updated = now;
         self.ledger = ledger;

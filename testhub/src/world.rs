@@ -373,7 +373,7 @@ fn with_status(answer: Answer, record: &Record) -> turn::Answer {
         }
         _ => false,
     });
-    let last = record.custom_status.as_ref().filter(|_| terminated);
+    let last = record.details.custom_status().filter(|_| terminated);
     let custom_status = answer.custom_status.or_else(|| last.map(|status| status.as_str().to_owned()));
     turn::Answer { actions: answer.actions, custom_status, trace: None }
 }

@@ -83,7 +83,7 @@ async fn look_once(
         // Its history is as it was, and may be long.
         Some(before) if before.record == record => (before.past.clone(), before.input.clone()),
         // Entities have neither history nor input.
-        _ if record.entity.is_some() => (Past::default(), None),
+        _ if record.details.entity().is_some() => (Past::default(), None),
         _ => {
             let mut past = past(hub, id, &record).await?;
             let input = match past.started.take() {

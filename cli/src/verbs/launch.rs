@@ -138,7 +138,7 @@ pub(super) fn conclude(id: &InstanceId, record: &Record, format: Format) -> Resu
         Format::Id => writeln!(out, "{id}")?,
         // As it is, for whoever reads it by a program; a terminal must not be told anything by it.
         Format::Table | Format::Wide if record.status == Status::Completed => {
-            let output = record.output.as_ref().map_or("null", |output| output.as_str());
+            let output = record.details.output().map_or("null", |output| output.as_str());
             match io::stdout().is_terminal() {
                 true => writeln!(out, "{}", plain(output))?,
                 false => writeln!(out, "{output}")?,

@@ -177,7 +177,7 @@ impl Situation<'_> {
                 }
             },
             (Status::Running, Turn::Waits(since)) => self.code(*since, workers),
-            (Status::Running, _) if self.record.entity.is_some() => "a message".to_owned(),
+            (Status::Running, _) if self.record.details.entity().is_some() => "a message".to_owned(),
             (Status::Running, _) => {
                 let missing = if workers == Some(0) { "; no worker is connected to this store" } else { "" };
                 format!("{}{missing}", self.list())

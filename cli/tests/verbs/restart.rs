@@ -11,12 +11,16 @@ fn an_ended_instance_starts_again_with_what_it_had() {
     let before = record(&folder, "done").unwrap();
     assert_eq!(succeeds(&["restart", "done"], &folder), "done\n");
     let again = record(&folder, "done").unwrap();
-    assert_eq!((again.status, again.history_len, again.output), (Status::Pending, 0, None));
+    assert_eq!((again.status, again.history_len, again.details.output()), (Status::Pending, 0, None));
     assert_eq!((again.queue, again.tags), (before.queue.clone(), before.tags.clone()));
     assert_ne!(again.execution, before.execution);
     let live = Live::on(&folder);
     let record = live.wait("done", |record| record.status.is_ended());
-    assert_eq!((record.status, record.output), (Status::Completed, before.output), "it had the same input");
+    assert_eq!(
+        (record.status, record.details.output()),
+        (Status::Completed, before.details.output()),
+        "it had the same input"
+    );
 
     // Also one that failed or was terminated; and one can wait for it.
     let output = dauer(&["restart", "broken", "--wait", "-o", "json"], &folder);
@@ -48,7 +52,7 @@ fn a_restart_under_another_id_leaves_the_first_alone() {
     let live = Live::on(&folder);
     for id in ["again", id.trim()] {
         let record = live.wait(id, |record| record.status.is_ended());
-        assert_eq!(record.output.unwrap().as_str(), "\"Hello, world!\"");
+        assert_eq!(record.details.output().unwrap().as_str(), "\"Hello, world!\"");
     }
     live.stop();
 }
@@ -74,13 +78,13 @@ fn a_failed_instance_is_rewound_and_fails_again_by_the_same_code() {
     let before = record(&folder, "broken").unwrap();
     assert_eq!(succeeds(&["rewind", "broken", "--reason", "try"], &folder), "broken is rewound\n");
     let rewound = record(&folder, "broken").unwrap();
-    assert_eq!((rewound.status, rewound.failure.clone()), (Status::Running, None));
+    assert_eq!((rewound.status, rewound.details.failure()), (Status::Running, None));
     assert_ne!(rewound.execution, before.execution);
     let text = fails(&["rewind", "broken"], &folder, 5);
     assert!(text.contains("is Running, which does not allow a rewind"), "{text}");
     let live = Live::on(&folder);
     let again = live.wait("broken", |record| record.status.is_ended());
-    assert_eq!((again.status, again.failure), (Status::Failed, before.failure));
+    assert_eq!((again.status, again.details.failure()), (Status::Failed, before.details.failure()));
     live.stop();
     let told = json(&succeeds(&["rewind", "broken", "-o", "json"], &folder));
     assert_eq!((told["dauer"].as_i64(), told["rewound"].as_str()), (Some(1), Some("broken")));

@@ -23,7 +23,7 @@ fn an_event_is_raised_with_its_data() {
     assert_eq!(line, format!("{{\"dauer\":1,\"id\":\"{child}\",\"sent\":\"raise\"}}\n"));
     let live = Live::on(&folder);
     let record = live.wait("event", |record| record.status.is_ended());
-    assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Completed, "42"));
+    assert_eq!((record.status, record.details.output().unwrap().as_str()), (Status::Completed, "42"));
     live.wait("parent", is(Status::Completed));
     live.stop();
     let output = dauer_with(&["raise", "sleep", "go", "--input", "-"], &folder, "7", &[]);
@@ -67,7 +67,10 @@ fn an_instance_is_suspended_resumed_and_terminated() {
     let sent = json(&succeeds(&["terminate", "event", "--reason", "the \"end\"", "-o", "json"], &folder));
     assert_eq!(sent, json(r#"{"dauer":1,"id":"event","sent":"terminate"}"#));
     let record = live.wait("event", |record| record.status.is_ended());
-    assert_eq!((record.status, record.output.unwrap().as_str()), (Status::Terminated, r#""the \"end\"""#));
+    assert_eq!(
+        (record.status, record.details.output().unwrap().as_str()),
+        (Status::Terminated, r#""the \"end\"""#)
+    );
     live.stop();
     let texts = ["a pause", "enough", r#""the \"end\"""#].map(|text| Some(text.to_owned()));
     assert_eq!(reasons(&folder, "event"), texts);

@@ -88,7 +88,7 @@ fn unknown_instance_is_replaced_by_a_known_one() {
     let live = Live::on(&folder);
     for id in ["pending", "stalled", "later"] {
         let ended = live.wait(id, |record: &Record| record.status.is_ended());
-        assert_eq!(ended.output.unwrap().as_str(), "\"Hello, you!\"", "{id}");
+        assert_eq!(ended.details.output().unwrap().as_str(), "\"Hello, you!\"", "{id}");
     }
     live.stop();
     audited(&folder);

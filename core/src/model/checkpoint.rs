@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ids::{Epoch, ExecutionId, InstanceId, MessageId, Revision};
-use crate::model::{Batch, Completion, Message, Record, Task};
+use crate::model::{Batch, Completion, Message, NextRecord, Task};
 
 /// What every commit carries and the store compares in the same write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +57,9 @@ pub struct Checkpoint {
     pub completions: Vec<Completion>,
     /// What happens to the history.
     pub history: History,
-    /// The record as it is afterwards; the store sets revision and times.
-    pub record: Record,
+    /// The record as it is afterwards; the store sets revision and times. Its details are there only if they change: those
+    /// that it does not carry stay.
+    pub record: NextRecord,
     /// New activity tasks.
     pub tasks: Vec<Task>,
     /// Messages to itself: timers.

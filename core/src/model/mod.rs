@@ -2,6 +2,7 @@
 
 mod blob;
 mod checkpoint;
+mod details;
 mod message;
 mod queue;
 mod record;
@@ -10,8 +11,9 @@ mod task;
 
 pub use blob::{Batch, BlobError, Encoded, FORMAT, Fate, Payload, StoredBatch};
 pub use checkpoint::{Checkpoint, Fence, History, Then};
+pub use details::Details;
 pub use message::{Class, Control, DropReason, Message, Opening, Origin, Over};
 pub use queue::{Filter, Kind, QueueKey, Queues, VersionRule};
-pub use record::{EntityRecord, Hold, Lock, Parent, Record, Status, Times, Trouble, TroubleKind};
+pub use record::{EntityRecord, Hold, Lock, NextRecord, Parent, Record, Status, Times, Trouble, TroubleKind};
 pub use tags::Tags;
 pub use task::{Completion, Task, TaskFence};

@@ -1,9 +1,11 @@
 //! The record of an instance: everything but its history.
 
+use std::fmt;
+
 use dauer_proto::OrchestrationStatus;
 
 use crate::ids::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
-use crate::model::{Class, Control, Encoded, Kind, Message, Payload, QueueKey, Tags};
+use crate::model::{Class, Control, Details, Kind, Message, Payload, QueueKey, Tags};
 
 /// Where an instance stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,10 +178,11 @@ pub struct Lock {
     pub owner_execution: ExecutionId,
 }
 
-/// An instance without its history: enough to claim, get, list and route it, and to check a cache. What most instances do not
-/// have is boxed: every turn moves a record through many hands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+/// An instance without its history: enough to claim, get, list and route it, and to check a cache. A small head, whose fields
+/// most turns change, and shared [`Details`]. What most instances do not have is boxed: every turn moves a record through many
+/// hands.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Record<D = Details> {
     /// What claims filter by.
     pub queue: QueueKey,
     /// The current run.
@@ -208,16 +211,83 @@ pub struct Record {
     pub parent: Option<Box<Parent>>,
     /// Labels.
     pub tags: Tags,
-    /// What the code last reported of itself.
-    pub custom_status: Option<Payload>,
-    /// The result, once there is one.
-    pub output: Option<Payload>,
-    /// The encoded failure details, if the run failed.
-    pub failure: Option<Encoded>,
-    /// The encoded trace context the worker last answered with.
-    pub trace: Option<Encoded>,
-    /// The entity's part.
-    pub entity: Option<Box<EntityRecord>>,
+    /// Output, custom status, failure, trace and the entity's part.
+    pub details: D,
+}
+
+/// A record as a checkpoint leaves it: its details are those that replace the instance's. None if those stay as they are.
+pub type NextRecord = Record<Option<Details>>;
+
+impl<D> Record<D> {
+    fn map<E>(self, change: impl FnOnce(D) -> E) -> Record<E> {
+        Record {
+            queue: self.queue,
+            execution: self.execution,
+            generation: self.generation,
+            revision: self.revision,
+            status: self.status,
+            hold: self.hold,
+            times: self.times,
+            history_len: self.history_len,
+            history_bytes: self.history_bytes,
+            attempts: self.attempts,
+            trouble: self.trouble,
+            start: self.start,
+            parent: self.parent,
+            tags: self.tags,
+            details: change(self.details),
+        }
+    }
+}
+
+impl<D> Record<D> {
+    fn show_head<'f, 'a>(&self, f: &'f mut fmt::Formatter<'a>) -> fmt::DebugStruct<'f, 'a> {
+        let mut shown = f.debug_struct("Record");
+        shown
+            .field("queue", &self.queue)
+            .field("execution", &self.execution)
+            .field("generation", &self.generation)
+            .field("revision", &self.revision)
+            .field("status", &self.status)
+            .field("hold", &self.hold)
+            .field("times", &self.times)
+            .field("history_len", &self.history_len)
+            .field("history_bytes", &self.history_bytes)
+            .field("attempts", &self.attempts)
+            .field("trouble", &self.trouble)
+            .field("start", &self.start)
+            .field("parent", &self.parent)
+            .field("tags", &self.tags);
+        shown
+    }
+}
+
+/// Shown as one: where the fields of a record lie is of no interest to a reader of a log.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details = &self.details;
+        self.show_head(f)
+            .field("custom_status", &details.custom_status())
+            .field("output", &details.output())
+            .field("failure", &details.failure())
+            .field("trace", &details.trace())
+            .field("entity", &details.entity())
+            .finish()
+    }
+}
+
+impl fmt::Debug for NextRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show_head(f).field("details", &self.details).finish()
+    }
+}
+
+impl NextRecord {
+    /// The record after the checkpoint, of an instance that had these details.
+    #[must_use]
+    pub fn after(self, before: &Details) -> Record {
+        self.map(|details| details.unwrap_or_else(|| before.clone()))
+    }
 }
 
 impl Record {
@@ -239,12 +309,14 @@ impl Record {
             start,
             parent: None,
             tags: Tags::new(),
-            custom_status: None,
-            output: None,
-            failure: None,
-            trace: None,
-            entity: None,
+            details: Details::new(),
         }
+    }
+
+    /// What a checkpoint carries that leaves the instance with this record, where it had these details.
+    #[must_use]
+    pub fn since(self, before: &Details) -> NextRecord {
+        self.map(|details| (!details.is_shared_with(before)).then_some(details))
     }
 
     /// Whether the instance waits for its first turn: pending, or suspended before it began.
@@ -260,7 +332,9 @@ impl Record {
         let queue = QueueKey::new(Kind::Entity, name, None);
         let execution = crate::identity::entity_execution(first.id, floor);
         let record = Self::pending(queue, execution, first.id);
-        Self { hold: Hold::Open, status: Status::Running, entity: Some(Box::default()), ..record }
+        let mut details = Details::new();
+        details.set_entity(Some(EntityRecord::default()));
+        Self { hold: Hold::Open, status: Status::Running, details, ..record }
     }
 }
 
@@ -275,7 +349,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Opening, Origin};
+    use crate::model::{Encoded, Opening, Origin};
 
     fn id(text: &str) -> InstanceId {
         InstanceId::new(text).unwrap()
@@ -352,7 +426,7 @@ mod tests {
         let entity = Record::entity("lamp", &first, Revision(3));
         assert_eq!(entity.queue, QueueKey::new(Kind::Entity, "lamp", None));
         assert_eq!((entity.status, entity.hold.clone()), (Status::Running, Hold::Open));
-        assert_eq!(entity.entity, Some(Box::default()));
+        assert_eq!(entity.details.entity(), Some(&EntityRecord::default()));
         assert_eq!(
             (entity.start, entity.execution),
             (first.id, crate::identity::entity_execution(first.id, Revision(3)))

@@ -85,6 +85,7 @@ fn suspend_unborn(
     (message, control): (&Message, Control),
 ) -> Result<Option<Finished>, Stalled> {
     let Found { fence, mut record, ledger, now, overtaken, .. } = found;
+    let before = record.details.clone();
     let changed = unborn::control(&mut record, start, control);
     if !changed && overtaken.is_empty() {
         return Ok(None);
@@ -93,6 +94,7 @@ fn suspend_unborn(
     let fates = dropped(overtaken).chain([(message.id, Fate::Dropped(fate))]).collect();
     let plan = Plan {
         fence,
+        before,
         record,
         completions: Vec::new(),
         now: now.max(ledger.now()),
@@ -140,9 +142,10 @@ pub fn promote(found: Found) -> Result<Finished, Stalled> {
     let next = Record { times: Times { created: now, ..next.times }, ..next };
     // A promoted start is taken from the inbox and put before it, in the same commit.
     let fate = Fate::Dropped(if leftover { DropReason::Repeat } else { DropReason::PutOff });
-    let ended = record.clone();
+    let (ended, before) = (record.clone(), record.details.clone());
     let plan = Plan {
         fence,
+        before,
         record,
         completions: Vec::new(),
         now,

@@ -9,8 +9,8 @@ use crate::identity;
 use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::model::{
-    Class, Completion, Control, DropReason, Encoded, Fate, Fence, Message, Opening, Origin, Over, Parent,
-    Record, Status, TroubleKind,
+    Class, Completion, Control, Details, DropReason, Encoded, Fate, Fence, Message, Opening, Origin, Over,
+    Parent, Record, Status, TroubleKind,
 };
 use crate::planted::{self, Bug};
 use crate::turn::among::Ids;
@@ -81,6 +81,7 @@ pub(super) struct Gather<'a> {
     pub(super) came: Came<'a>,
     ledger: &'a Ledger,
     fence: Fence,
+    before: Details,
     pub(super) record: Record,
     pub(super) started: bool,
     suspended: bool,
@@ -103,6 +104,7 @@ impl<'a> Gather<'a> {
             came,
             ledger,
             fence,
+            before: record.details.clone(),
             record,
             started: ledger.started().is_some(),
             suspended: ledger.is_suspended(),
@@ -368,9 +370,9 @@ impl<'a> Gather<'a> {
 
     /// The plan, to which the caller adds the completions.
     pub(super) fn into_plan(self, step: Step) -> Plan {
-        let Self { fence, record, events, origins, fates, refusals, now, .. } = self;
+        let Self { fence, before, record, events, origins, fates, refusals, now, .. } = self;
         let events = Arc::new(events);
-        Plan { fence, record, completions: Vec::new(), now, events, origins, fates, refusals, step }
+        Plan { fence, before, record, completions: Vec::new(), now, events, origins, fates, refusals, step }
     }
 
     pub(super) fn dropped(&mut self, message: &Message, reason: DropReason) {

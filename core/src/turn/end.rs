@@ -41,7 +41,7 @@ pub(crate) fn room_to_end() -> TurnLimits {
 }
 
 /// Writes the end into the history and the record, and tells those who wait.
-pub(crate) fn end(effects: &mut Effects<'_>, record: Record, ending: Ending) -> Result<Record, Stalled> {
+pub(crate) fn end(effects: &mut Effects<'_>, mut record: Record, ending: Ending) -> Result<Record, Stalled> {
     let now = effects.now().0;
     let status = OrchestrationStatus::from(ending.status);
     let (result, details) = (ending.result.clone(), ending.failure.clone());
@@ -52,13 +52,10 @@ pub(crate) fn end(effects: &mut Effects<'_>, record: Record, ending: Ending) -> 
     }
     release_locks(effects);
     effects.append(event::execution_completed(now, ending.event_id, status, result, details))?;
-    Ok(Record {
-        status: ending.status,
-        hold: Hold::Ended,
-        output: ending.result.map(Payload::from),
-        failure: ending.failure.as_ref().map(Encoded::new),
-        ..record
-    })
+    (record.status, record.hold) = (ending.status, Hold::Ended);
+    record.details.set_output(ending.result.map(Payload::from));
+    record.details.set_failure(ending.failure.as_ref().map(Encoded::new));
+    Ok(record)
 }
 
 /// Answers the parent, with the failure as it is (behaviour 27).

@@ -39,8 +39,9 @@ pub fn finish(plan: Plan, ledger: Ledger, answer: Answer, limits: &TurnLimits) -
         effects.act(action)?;
     }
     let mut record = effects.plan.record.clone();
-    record.custom_status = custom_status.filter(|status| !status.is_empty()).map(Payload::from);
-    record.trace = trace.as_ref().map(Encoded::new);
+    let custom_status = custom_status.filter(|status| !status.is_empty());
+    record.details.set_custom_status(custom_status.map(Payload::from));
+    record.details.set_trace(trace.as_ref().map(Encoded::new));
     match (completion, terminated(&effects.decoded)) {
         (None, None) => {
             stand(&mut record, &effects.ledger);
@@ -115,8 +116,8 @@ pub fn settle(plan: Plan, ledger: Ledger) -> Result<Finished, Stalled> {
         }
         Step::Replace(start) => replace(effects, *start),
         Step::AnswerAgain => {
-            let failure = record.failure.as_ref().map(Encoded::decode::<TaskFailureDetails>).transpose()?;
-            let result = record.output.as_ref().map(|output| output.as_str().to_owned());
+            let failure = record.details.failure().map(Encoded::decode::<TaskFailureDetails>).transpose()?;
+            let result = record.details.output().map(|output| output.as_str().to_owned());
             let ending = Ending { event_id: event::NO_ACTION, status: record.status, result, failure };
             end::tell_parent(&mut effects, &record, &ending);
             close(effects, record)
@@ -167,17 +168,17 @@ fn continue_as_new(
         ..(*old).clone()
     };
     let queue = QueueKey::new(Kind::Orchestration, old.name.as_str(), version.as_deref());
-    let next = Record {
+    let mut next = Record {
         queue,
         execution,
         generation: record.generation + 1,
         status: Status::Running,
         hold: Hold::Open,
         tags: tags.into(),
-        custom_status: None,
-        trace: None,
         ..record
     };
+    next.details.set_custom_status(None);
+    next.details.set_trace(None);
     let mut prologue = vec![start_message(&mut effects, &next, start)];
     carry_control(&mut effects, &mut prologue);
     carry_events(&mut effects, carryover_events, &mut prologue)?;
@@ -255,8 +256,9 @@ pub(crate) fn next_run(
     let ledger = Ledger::new(effects.plan.fence.instance.clone(), execution);
     let history = History::Replace { execution, batches: Vec::new(), prologue };
     let consumed = consumed(&effects.plan);
+    let details = record.details.clone();
     let (checkpoint, _ended) = checkpoint(effects, record, (consumed, history));
-    Ok(Finished { checkpoint, ledger, events: Vec::new() })
+    Ok(Finished { checkpoint, details, ledger, events: Vec::new() })
 }
 
 /// The checkpoint of a turn that adds to its history.
@@ -271,8 +273,9 @@ pub(crate) fn close(mut effects: Effects<'_>, mut record: Record) -> Result<Fini
         History::Append(batch)
     };
     let events = std::mem::take(&mut effects.decoded);
+    let details = record.details.clone();
     let (checkpoint, ledger) = checkpoint(effects, record, (consumed, history));
-    Ok(Finished { checkpoint, ledger, events })
+    Ok(Finished { checkpoint, details, ledger, events })
 }
 
 /// The length and size of the history with that batch, unless they pass a limit.
@@ -304,7 +307,8 @@ pub(crate) fn checkpoint(
     record.attempts = 0;
     record.trouble = None;
     let Effects { plan, ledger, tasks, timers, messages, .. } = effects;
-    let Plan { fence, completions, .. } = plan;
+    let Plan { fence, before, completions, .. } = plan;
+    let record = record.since(&before);
     let then = Then::Release { delay: Duration::ZERO };
     (
         Checkpoint { fence, consumed, completions, history, record, tasks, timers, messages, take: 0, then },

@@ -26,7 +26,9 @@ use dauer_proto::{HistoryEvent, OrchestrationTraceContext, OrchestratorAction};
 
 use crate::ids::{InstanceId, MessageId, Timestamp};
 use crate::ledger::{Ledger, LedgerError};
-use crate::model::{BlobError, Checkpoint, Completion, Encoded, Fate, Fence, Message, Record, TroubleKind};
+use crate::model::{
+    BlobError, Checkpoint, Completion, Details, Encoded, Fate, Fence, Message, Record, TroubleKind,
+};
 
 pub use amend::{Found, amend, promote};
 pub use begin::begin;
@@ -65,6 +67,9 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) fence: Fence,
+    /// The details that the instance has before the turn, by which the checkpoint knows whether they change. The record may be
+    /// that of another run already.
+    pub(crate) before: Details,
     pub(crate) record: Record,
     pub(crate) completions: Vec<Completion>,
     pub(crate) now: Timestamp,
@@ -152,6 +157,8 @@ impl Plan {
 pub struct Finished {
     /// What to commit.
     pub checkpoint: Checkpoint,
+    /// The details afterwards, also where the checkpoint does not carry them.
+    pub details: Details,
     /// The ledger afterwards; worthless if the commit is refused.
     pub ledger: Ledger,
     /// The events of the batch, for a cache of decoded history.

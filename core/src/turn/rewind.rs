@@ -37,6 +37,7 @@ pub fn rewind(
 ) -> Result<Finished, Stalled> {
     let plan = Plan {
         fence,
+        before: record.details.clone(),
         record,
         completions: Vec::new(),
         now,
@@ -62,14 +63,10 @@ pub fn obey(plan: Plan, ledger: &Ledger, past: &[HistoryEvent]) -> Result<Finish
     let reason = reason.clone();
     let execution =
         identity::next_execution(&plan.fence.instance, plan.record.execution, plan.fence.revision);
-    let record = Record {
-        execution,
-        generation: plan.record.generation + 1,
-        output: None,
-        failure: None,
-        trace: None,
-        ..plan.record.clone()
-    };
+    let mut record = Record { execution, generation: plan.record.generation + 1, ..plan.record.clone() };
+    record.details.set_output(None);
+    record.details.set_failure(None);
+    record.details.set_trace(None);
     let mut raised = ledger.raised();
     let (events, origins): (Vec<_>, Vec<_>) = kept(past)
         .into_iter()
@@ -196,6 +193,7 @@ fn close(
         History::Replace { execution: record.execution, batches: vec![batch], prologue: vec![wake] };
     let events = std::mem::take(&mut effects.decoded);
     let consumed = consumed(&effects.plan);
+    let details = record.details.clone();
     let (checkpoint, ledger): (Checkpoint, Ledger) = checkpoint(effects, record, (consumed, history));
-    Ok(Finished { checkpoint, ledger, events })
+    Ok(Finished { checkpoint, details, ledger, events })
 }

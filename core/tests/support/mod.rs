@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use dauer_core::ledger::Ledger;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{
-    Checkpoint, Class, Completion, Fence, History, Hold, Message, Opening, Record, StoredBatch, Task,
-    TaskFence,
+    Checkpoint, Class, Completion, Details, Fence, History, Hold, Message, Opening, Record, StoredBatch,
+    Task, TaskFence,
 };
 use dauer_core::send;
 use dauer_core::turn::{self, Answer, Finished, Found, Input, Plan, Stalled};
@@ -42,6 +42,7 @@ pub(crate) struct Run {
 /// One committed turn.
 pub(crate) struct Step {
     pub(crate) checkpoint: Checkpoint,
+    pub(crate) details: Details,
     pub(crate) plan: Option<Plan>,
     /// The events that the commit added to the history; none when a new run took the old one's place.
     pub(crate) events: Vec<HistoryEvent>,
@@ -275,7 +276,7 @@ impl Run {
 
     /// Applies a checkpoint as a store would, and checks what must hold after every commit.
     pub(crate) fn commit(&mut self, finished: Finished, plan: Option<Plan>) -> Step {
-        let Finished { checkpoint, ledger, events } = finished;
+        let Finished { checkpoint, details, ledger, events } = finished;
         assert_eq!(checkpoint.fence, self.fence(), "a commit carries what was claimed");
         assert_eq!(checkpoint.record.revision, self.record.revision, "only the store counts revisions");
         for consumed in &checkpoint.consumed {
@@ -284,7 +285,8 @@ impl Run {
             self.inbox.retain(|message| message.id != *consumed);
             assert_eq!(before - 1, self.prologue.len() + self.inbox.len(), "{consumed} was waiting, once");
         }
-        self.record = checkpoint.record.clone();
+        self.record = checkpoint.record.clone().after(&self.record.details);
+        assert_eq!(self.record.details, details, "what the checkpoint leaves out has not changed");
         self.record.revision = checkpoint.fence.revision.next();
         let batches = match checkpoint.history.clone() {
             History::Append(batch) => vec![batch],
@@ -307,7 +309,7 @@ impl Run {
         self.timers.extend(checkpoint.timers.iter().cloned());
         self.ledger = ledger;
         self.check();
-        Step { checkpoint, plan, events }
+        Step { checkpoint, details, plan, events }
     }
 
     fn check(&self) {

@@ -147,8 +147,8 @@ pub(super) fn step(step: &Step) -> String {
             .map(|message| format!("first {}", event_line(&message.event.event().unwrap()))),
     );
     let record = &checkpoint.record;
-    let custom =
-        record.custom_status.as_ref().map_or_else(String::new, |text| format!(" [{}]", text.as_str()));
+    let custom = step.details.custom_status();
+    let custom = custom.map_or_else(String::new, |text| format!(" [{}]", text.as_str()));
     lines.push(format!("= {:?}{custom}", record.status));
     lines.join("\n")
 }

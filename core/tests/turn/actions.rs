@@ -221,10 +221,10 @@ fn behaviour_26_custom_status_is_overwritten_by_every_answer() {
 fn behaviour_26_output_and_failure_are_stored_as_they_came() {
     let mut run = Run::start("order", Some(""));
     run.turn([completed(1, "")]);
-    assert_eq!(run.record.output.as_ref().map(|output| output.as_str()), Some(""), "empty is not absent");
+    assert_eq!(run.record.details.output().map(|output| output.as_str()), Some(""), "empty is not absent");
     let mut run = Run::start("order", None);
     run.turn([action::complete(1, OrchestrationStatus::Completed, None, None)]);
-    assert_eq!(run.record.output, None);
+    assert_eq!(run.record.details.output(), None);
 
     let details = failure::failure("Outer", "o")
         .with_stack("at main")
@@ -234,7 +234,7 @@ fn behaviour_26_output_and_failure_are_stored_as_they_came() {
     let mut run = Run::start("order", None);
     run.turn([failed(1, details.clone())]);
     assert_eq!(run.record.status, Status::Failed);
-    assert_eq!(run.record.failure.as_ref().unwrap().decode(), Ok(details));
+    assert_eq!(run.record.details.failure().unwrap().decode(), Ok(details));
 }
 
 #[test]

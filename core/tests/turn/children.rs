@@ -128,7 +128,7 @@ fn behaviour_24_a_retry_replaces_the_ended_child() {
          = Running");
     assert_ne!(child.record.execution, first.execution, "a fresh execution");
     assert_eq!((child.record.generation, child.record.start), (1, again.id));
-    assert_eq!((child.record.failure.clone(), child.record.times.created.0), (None, 2_000));
+    assert_eq!((child.record.details.failure(), child.record.times.created.0), (None, 2_000));
 
     // The first child's answer, delivered again, answers nothing; the second's does.
     child.complete(1, "packed");

@@ -39,7 +39,7 @@ fn behaviour_28_the_next_run_begins_with_its_start_and_what_is_carried_over() {
     assert_eq!((run.record.status, run.record.hold.clone()), (Status::Running, Hold::Open));
     assert_eq!((run.record.generation, run.record.start), (1, first.start));
     assert_eq!((run.record.times.created, &run.record.tags), (Timestamp(900), &tags.into()));
-    assert_eq!((run.record.custom_status.clone(), run.record.queue.clone()), (None, first.queue));
+    assert_eq!((run.record.details.custom_status(), run.record.queue.clone()), (None, first.queue));
     assert_ne!(run.record.execution, first.execution);
 
     run.raise("late", None);
@@ -295,5 +295,5 @@ fn behaviour_28_a_custom_status_given_with_the_completion_is_not_the_next_run_s(
     let mut run = Run::start("order", None);
     let actions = vec![continued(1, "", vec![])];
     run.answer(Answer { actions, custom_status: Some("last words".into()), ..Answer::default() });
-    assert_eq!(run.record.custom_status, None);
+    assert_eq!(run.record.details.custom_status(), None);
 }

@@ -76,7 +76,7 @@ fn behaviour_31_the_output_of_a_terminate_is_kept_as_it_is() {
     let mut run = Run::running([]);
     run.terminate(Some("{\"why\": 1}"), false).turn([terminated(1, "{\"why\": 1}")]);
     assert_eq!(run.record.status, Status::Terminated);
-    assert_eq!(run.record.output.as_ref().unwrap().as_str(), "{\"why\": 1}");
+    assert_eq!(run.record.details.output().unwrap().as_str(), "{\"why\": 1}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn behaviour_36_terminate_ends_a_scheduled_start_without_running_code() {
          ExecutionCompleted Terminated(no)
          dropped Obeyed
          = Terminated");
-    assert_eq!(run.record.output.as_ref().unwrap().as_str(), "no");
+    assert_eq!(run.record.details.output().unwrap().as_str(), "no");
     assert!(run.inbox.is_empty(), "its start does not come up later");
 }
 

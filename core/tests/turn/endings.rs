@@ -18,7 +18,7 @@ fn trouble_that_is_final_fails_the_run_with_its_reason() {
     let start = parent.turn([child(1, "c", "ship")]).sent().remove(0);
     let mut run = Run::created(start, 1_000);
     run.turn([task(1, "pack"), lock(2, "s", &["@counter@a"])]);
-    let before = run.record.custom_status.clone();
+    let before = run.record.details.custom_status().cloned();
     let step = run.complete(1, "ok").fail(failure::failure("Panic", "index out of bounds"));
     step.is("OrchestratorStarted @1000
          TaskCompleted 1(ok)
@@ -26,7 +26,7 @@ fn trouble_that_is_final_fails_the_run_with_its_reason() {
          → i SubOrchestrationInstanceFailed 1 !Panic: index out of bounds
          → @counter@a EntityUnlockSent s @counter@a by c
          = Failed");
-    assert_eq!((run.record.hold.clone(), run.record.custom_status.clone()), (Hold::Ended, before));
+    assert_eq!((run.record.hold.clone(), run.record.details.custom_status().cloned()), (Hold::Ended, before));
     assert!(run.inbox.is_empty(), "the messages of the failed turn are used up");
 }
 
@@ -58,7 +58,7 @@ fn an_end_from_outside_tells_everyone_and_leaves_the_inbox() {
          → @counter@a EntityUnlockSent s @counter@a by c
          = Terminated"#);
     assert_eq!(
-        (run.record.output.as_ref().unwrap().as_str(), run.record.hold.clone()),
+        (run.record.details.output().unwrap().as_str(), run.record.hold.clone()),
         ("stuck", Hold::Ended)
     );
     assert_eq!((run.inbox.len(), run.record.revision), (1, Revision(2)));

@@ -172,7 +172,7 @@ fn behaviour_16_the_worker_gets_its_trace_context_back_until_the_run_ends() {
     run.answer(Answer { actions: vec![continued(1, "", vec![])], trace, ..Answer::default() });
     assert_eq!(orchestrator_request(&run.plan(), Past::Streamed).unwrap().orchestration_trace_context, None);
     // A stored trace context that cannot be read is an error, not a missing one.
-    run.record.trace = Some(Encoded::from_stored(vec![9].into()));
+    run.record.details.set_trace(Some(Encoded::from_stored(vec![9].into())));
     assert!(orchestrator_request(&run.plan(), Past::Streamed).is_err());
 }
 

@@ -26,8 +26,9 @@ fn tasks(step: &Step) -> Vec<&str> {
 fn behaviour_54_what_failed_is_done_again_and_what_succeeded_is_not() {
     let mut run = failed_run();
     // What some SDKs give with a failure, and keep for the next turn.
-    run.record.output = Some("\"half\"".to_owned().into());
-    run.record.trace = run.record.failure.clone();
+    let failure = run.record.details.failure().cloned();
+    run.record.details.set_output(Some("\"half\"".to_owned().into()));
+    run.record.details.set_trace(failure);
     let old = run.record.clone();
     let step = run.at(5_000).rewind("the carrier is back").unwrap();
     step.is("OrchestratorStarted @1000
@@ -47,10 +48,8 @@ fn behaviour_54_what_failed_is_done_again_and_what_succeeded_is_not() {
     assert_eq!(run.events().last().unwrap().timestamp, Some(dauer_proto::time::from_millis(5_000)));
     assert_ne!(run.record.execution, old.execution, "answers to the old run are dropped");
     assert_eq!((run.record.generation, run.record.start), (old.generation + 1, old.start));
-    assert_eq!(
-        (run.record.output.clone(), run.record.failure.clone(), run.record.trace.clone()),
-        (None, None, None)
-    );
+    let details = &run.record.details;
+    assert_eq!((details.output(), details.failure(), details.trace()), (None, None, None));
     let step = run.turn([]);
     assert_eq!(step.new_events(), ["OrchestratorStarted @5000"], "so that the code is run");
     run.at(6_000).complete(1, "shipped").turn([completed(2, "done")]).is("OrchestratorStarted @6000

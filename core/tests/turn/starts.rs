@@ -23,7 +23,7 @@ fn a_start_over_an_ended_instance_replaces_it() {
     assert_eq!((*execution, prologue.len()), (start_of(&start).execution, 0));
     let record = &run.record;
     assert_eq!((record.generation, record.revision), (1, Revision(2)), "the revision is never reset");
-    assert_eq!((record.output.clone(), record.times.created), (None, Timestamp(4_000)));
+    assert_eq!((record.details.output(), record.times.created), (None, Timestamp(4_000)));
     assert_eq!((record.start, record.queue.name.as_ref()), (start.id, "again"));
 }
 

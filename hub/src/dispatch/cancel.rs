@@ -124,8 +124,8 @@ impl Dispatch {
     }
 
     /// A commit of this host has made this of an instance whose run was `before`.
-    pub(super) fn settled(&mut self, instance: &InstanceId, before: ExecutionId, record: &Record) {
-        if let Some(reason) = reason(before, Some((record.execution, record.status))) {
+    pub(super) fn settled(&mut self, instance: &InstanceId, before: ExecutionId, now: (ExecutionId, Status)) {
+        if let Some(reason) = reason(before, Some(now)) {
             self.slots.cancel_run(instance, before, reason);
         }
     }

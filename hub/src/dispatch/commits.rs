@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 
-use dauer_core::model::{Checkpoint, Hold, TaskFence, Then, TroubleKind};
+use dauer_core::model::{Checkpoint, Details, Hold, TaskFence, Then, TroubleKind};
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::Stalled;
 use dauer_core::{Epoch, InstanceId};
@@ -27,6 +27,8 @@ const TAKEN: Epoch = Epoch(1);
 pub(super) struct Pending {
     pub(super) ticket: Ticket,
     pub(super) checkpoint: Arc<Checkpoint>,
+    /// The details that the instance has after the commit.
+    pub(super) details: Details,
     /// What to remember once it is committed.
     pub(super) entry: Option<Box<Entry>>,
     /// Dropped, with the rest of this, when the store has said what became of it.
@@ -85,7 +87,8 @@ impl Dispatch {
         match result {
             Ok(mut committed) => {
                 let Checkpoint { fence, record, completions, take, .. } = &*pending.checkpoint;
-                self.settled(&fence.instance, fence.execution, record);
+                let now = (record.execution, record.status);
+                self.settled(&fence.instance, fence.execution, now);
                 self.tasks.settle(completions.len() + take.saturating_sub(committed.taken.len()));
                 for lease in std::mem::take(&mut committed.taken) {
                     self.begin_task(lease);
@@ -172,8 +175,9 @@ impl Dispatch {
     }
 
     fn continued(&mut self, pending: Pending, committed: Committed) {
-        let Pending { checkpoint, entry, unknown, .. } = pending;
-        let Checkpoint { fence, mut record, then, .. } = Arc::unwrap_or_clone(checkpoint);
+        let Pending { checkpoint, details, entry, unknown, .. } = pending;
+        let Checkpoint { fence, record, then, .. } = Arc::unwrap_or_clone(checkpoint);
+        let mut record = record.after(&details);
         let entry = entry.filter(|_| !unknown);
         // The store never keeps what has ended. One that was won again meanwhile is no longer kept.
         let ended = then != Then::Keep || record.hold == Hold::Ended;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Checkpoint, Completion, Record, Trouble, TroubleKind};
+use dauer_core::model::{Checkpoint, Completion, Details, Record, Trouble, TroubleKind};
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::{self, Finished, Input, Plan, Stalled};
 use dauer_proto::{HistoryEvent, failure};
@@ -20,6 +20,8 @@ use crate::session::Session;
 /// kept for another try.
 pub(super) struct Prepared {
     pub(super) checkpoint: Arc<Checkpoint>,
+    /// The details that the instance has after it.
+    pub(super) details: Details,
     /// What to remember once it is committed.
     pub(super) entry: Option<Box<Entry>>,
     /// Dropped when the commit is settled.
@@ -178,7 +180,7 @@ fn finish(
 
 /// What is worth remembering: nothing of a run that has ended, and no future of one that has been replaced.
 fn prepared(finished: Finished, past: Option<Past>) -> Prepared {
-    let Finished { checkpoint, ledger, .. } = finished;
+    let Finished { checkpoint, details, ledger, .. } = finished;
     let revision = checkpoint.fence.revision.next();
     let begun = ledger.events() > 0;
     let past = match past {
@@ -187,7 +189,7 @@ fn prepared(finished: Finished, past: Option<Past>) -> Prepared {
     };
     let keep = !checkpoint.record.status.is_ended();
     let entry = keep.then(|| Box::new(Entry { revision, ledger, past }));
-    Prepared { checkpoint: Arc::new(checkpoint), entry, receipt: None }
+    Prepared { checkpoint: Arc::new(checkpoint), details, entry, receipt: None }
 }
 
 /// Reads what of the history is not known yet.

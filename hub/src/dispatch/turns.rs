@@ -113,7 +113,7 @@ impl Dispatch {
     }
 
     fn prepared(&mut self, ticket: Ticket, given: Vec<Completion>, prepared: Prepared) {
-        let Prepared { mut checkpoint, entry, receipt } = prepared;
+        let Prepared { mut checkpoint, details, entry, receipt } = prepared;
         if given.len() > checkpoint.completions.len() {
             let used =
                 |result: &Completion| checkpoint.completions.iter().any(|used| used.fence == result.fence);
@@ -124,7 +124,8 @@ impl Dispatch {
         self.keep_or_release(Arc::make_mut(&mut checkpoint));
         self.slots.commits(&checkpoint.fence.instance, checkpoint.then == Then::Keep);
         self.tasks.take(checkpoint.take);
-        self.commit_soon(Pending { ticket, checkpoint, entry, receipt, unknown: false, attempts: 0 });
+        let (unknown, attempts) = (false, 0);
+        self.commit_soon(Pending { ticket, checkpoint, details, entry, receipt, unknown, attempts });
     }
 
     /// Decides what becomes of the instance after the commit. It is kept while tasks of it run here, for their results

@@ -406,7 +406,7 @@ impl<O: DeserializeOwned> Handle<O> {
         let ended = self.ended_within(timeout).await?;
         match ended.status() {
             Status::Completed => {
-                let output = ended.record().output.as_ref().map(|output| output.as_str());
+                let output = ended.record().details.output().map(|output| output.as_str());
                 self.client
                     .payloads
                     .decode(output)

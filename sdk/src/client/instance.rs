@@ -134,7 +134,7 @@ impl Instance {
     /// # Errors
     /// [`Error::Undecodable`] when it is of another type.
     pub fn custom_status<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.decode("custom status", self.record.custom_status.as_ref())
+        self.decode("custom status", self.record.details.custom_status())
     }
 
     /// Its output, once it has one. [`Handle::output`](super::Handle::output) waits for it.
@@ -142,13 +142,13 @@ impl Instance {
     /// # Errors
     /// [`Error::Undecodable`] when it is of another type.
     pub fn output<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.decode("output", self.record.output.as_ref())
+        self.decode("output", self.record.details.output())
     }
 
     /// What it failed with, if it has failed.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        let details = self.record.failure.as_ref()?.decode::<TaskFailureDetails>();
+        let details = self.record.details.failure()?.decode::<TaskFailureDetails>();
         Some(details.map_or_else(|error| Failure::new("Undecodable", error.to_string()), Failure::from))
     }
 

@@ -44,17 +44,18 @@ pub(super) fn of(state: OrchestrationState) -> Result<(InstanceId, Record), Stri
         Status::Running => Hold::Open,
         _ => Hold::Ended,
     };
-    let record = Record {
+    let mut record = Record {
         status,
         hold,
         times,
         parent,
         tags: state.tags.into(),
-        custom_status: state.custom_status.filter(|status| !status.is_empty()).map(Payload::from),
-        output: state.output.map(Payload::from),
-        failure: state.failure_details.as_ref().map(Encoded::new),
         ..Record::pending(queue, execution, UNTOLD)
     };
+    let custom_status = state.custom_status.filter(|status| !status.is_empty());
+    record.details.set_custom_status(custom_status.map(Payload::from));
+    record.details.set_output(state.output.map(Payload::from));
+    record.details.set_failure(state.failure_details.as_ref().map(Encoded::new));
     Ok((id, record))
 }
 
@@ -76,7 +77,7 @@ pub(super) fn listed(instance: Instance) -> Result<(InstanceId, Record), String>
     };
     if let Some(entity) = instance.entity {
         record.queue = QueueKey::new(Kind::Entity, &*record.queue.name, None);
-        record.entity = Some(Box::new(EntityRecord {
+        record.details.set_entity(Some(EntityRecord {
             state: entity.state.map(Payload::from),
             lock: entity.locked_by.map(lock).transpose()?,
             early_unlocks: Vec::new(),
@@ -161,11 +162,11 @@ mod tests {
             record.times,
             Times { created, accepted: created, updated, scheduled: None, completed: Some(Timestamp(6)) }
         );
-        assert_eq!(record.output.as_ref().unwrap().as_str(), "\"out\"");
-        assert_eq!(record.custom_status.as_ref().unwrap().as_str(), "\"busy\"");
+        assert_eq!(record.details.output().unwrap().as_str(), "\"out\"");
+        assert_eq!(record.details.custom_status().unwrap().as_str(), "\"busy\"");
         assert_eq!(record.parent.as_deref().unwrap().instance.as_str(), "cart-1");
         assert_eq!(record.tags.get("zone").map(String::as_str), Some("north"));
-        assert!(record.failure.is_some() && record.trouble.is_none());
+        assert!(record.details.failure().is_some() && record.trouble.is_none());
         assert_eq!((record.generation, record.history_len, record.history_bytes), (0, 0, 0));
         assert!(of(OrchestrationState { instance_id: String::new(), ..state.clone() }).is_err());
         assert_eq!(found(false, Some(state)).unwrap(), None, "it says that there is none");

@@ -48,9 +48,9 @@ pub(crate) async fn told(
         Payloads::All => client.input(id, &record).await.map_err(status::of)?,
         Payloads::None | Payloads::Outputs => None,
     };
-    let failure = record.failure.as_ref().map(Encoded::decode::<TaskFailureDetails>).transpose();
+    let failure = record.details.failure().map(Encoded::decode::<TaskFailureDetails>).transpose();
     let failure = failure.map_err(|_| Status::data_loss(format!("the failure of '{id}' cannot be read")))?;
-    let text = |payload: dauer_core::model::Payload| payload.as_str().to_owned();
+    let text = |payload: &dauer_core::model::Payload| payload.as_str().to_owned();
     let times = &record.times;
     Ok(OrchestrationState {
         instance_id: id.to_string(),
@@ -62,8 +62,8 @@ pub(crate) async fn told(
         created_timestamp: Some(time::from_millis(times.created.0)),
         last_updated_timestamp: Some(time::from_millis(times.updated.0)),
         input,
-        output: record.output.filter(|_| payloads != Payloads::None).map(text),
-        custom_status: record.custom_status.map(text),
+        output: record.details.output().filter(|_| payloads != Payloads::None).map(text),
+        custom_status: record.details.custom_status().map(text),
         failure_details: failure,
         execution_id: Some(record.execution.to_string()),
         completed_timestamp: times.completed.map(|at| time::from_millis(at.0)),

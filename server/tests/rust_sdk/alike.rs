@@ -17,7 +17,7 @@ async fn told(hub: &Hub, id: &str) -> String {
     // How many answers come with one turn, and in which order those come that are waited for at once, is chance.
     let mut kinds: Vec<_> = kinds.filter(|kind| !kind.starts_with("OrchestratorStarted")).collect();
     kinds.sort();
-    let output = instance.record().output.as_ref().map(|output| output.as_str().to_owned());
+    let output = instance.record().details.output().map(|output| output.as_str().to_owned());
     let failure = instance.failure().map(|failure| format!("{}: {failure}", failure.kind));
     let status: Option<String> = instance.custom_status().unwrap();
     let name =

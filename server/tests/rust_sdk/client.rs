@@ -131,7 +131,7 @@ async fn a_codec_works_over_a_server_too() {
     asks.raise(GO, &"secret".to_owned()).await.unwrap();
     assert_eq!(asks.output_within(SOON).await.unwrap(), "secret");
     let stored = served.inside().client().get(asks.id()).await.unwrap().unwrap();
-    assert_eq!(stored.record().output.as_ref().unwrap().as_str(), "\"terces\"");
+    assert_eq!(stored.record().details.output().unwrap().as_str(), "\"terces\"");
     working.stop().await;
     served.stop().await;
 }

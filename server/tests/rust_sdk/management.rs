@@ -159,7 +159,7 @@ async fn inspection_is_the_same_through_a_server() {
         consumed: turn.messages.iter().map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: Record { status: Status::Running, hold: Hold::Open, ..record },
+        record: Record { status: Status::Running, hold: Hold::Open, ..record.clone() }.since(&record.details),
         tasks: vec![task],
         timers: Vec::new(),
         messages: Vec::new(),

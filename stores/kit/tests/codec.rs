@@ -10,9 +10,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use dauer_store::{
-    Class, Control, DropReason, Encoded, EntityRecord, Epoch, ExecutionId, Fate, Fence, Hold, InstanceId,
-    Item, Kind, Lock, Message, MessageId, Opening, Origin, Over, Parent, Payload, QueueKey, Record, Refused,
-    Revision, Status, Task, TaskFence, Times, Timestamp, Trouble, TroubleKind,
+    Class, Control, Details, DropReason, Encoded, EntityRecord, Epoch, ExecutionId, Fate, Fence, Hold,
+    InstanceId, Item, Kind, Lock, Message, MessageId, Opening, Origin, Over, Parent, Payload, QueueKey,
+    Record, Refused, Revision, Status, Task, TaskFence, Times, Timestamp, Trouble, TroubleKind,
 };
 use dauer_store_kit::codec::{self, LastCommit, Read, Unreadable};
 
@@ -50,21 +50,23 @@ fn full() -> Record {
         })),
         parent: Some(Box::new(Parent { instance: id("parent"), execution: ExecutionId(8), event_id: -1 })),
         tags: BTreeMap::from([("a".to_owned(), String::new()), ("b".to_owned(), "c".to_owned())]).into(),
-        custom_status: Some(Payload::from("half".to_owned())),
-        output: Some(Payload::from("1".to_owned())),
-        failure: Some(event(b"failure")),
-        trace: Some(event(b"trace")),
-        entity: Some(Box::new(EntityRecord {
-            state: Some(Payload::from("0".to_owned())),
-            lock: Some(Lock {
-                section: "s".to_owned(),
-                owner: id("owner"),
-                owner_execution: ExecutionId(10),
-            }),
-            early_unlocks: vec!["t".to_owned(), String::new()],
-        })),
+        details: details(),
         ..bare()
     }
+}
+
+fn details() -> Details {
+    let mut details = Details::new();
+    details.set_custom_status(Some(Payload::from("half".to_owned())));
+    details.set_output(Some(Payload::from("1".to_owned())));
+    details.set_failure(Some(event(b"failure")));
+    details.set_trace(Some(event(b"trace")));
+    details.set_entity(Some(EntityRecord {
+        state: Some(Payload::from("0".to_owned())),
+        lock: Some(Lock { section: "s".to_owned(), owner: id("owner"), owner_execution: ExecutionId(10) }),
+        early_unlocks: vec!["t".to_owned(), String::new()],
+    }));
+    details
 }
 
 fn event(content: &'static [u8]) -> Encoded {
@@ -291,12 +293,13 @@ fn digest_differs_for_every_changed_field() {
     use dauer_store::{Batch, Checkpoint, Completion, History, Then};
     let batch = Batch { count: 1, events: event(b"e"), consumed: Vec::new(), produced: Vec::new() };
     let [Item::Turn(fence), Item::Task(held)] = items() else { panic!("a turn, then a task") };
+    let full = full();
     let plain = Checkpoint {
         fence,
         consumed: Vec::new(),
         completions: Vec::new(),
         history: History::Append(batch.clone()),
-        record: bare(),
+        record: bare().since(&Details::new()),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -312,7 +315,10 @@ fn digest_differs_for_every_changed_field() {
         Checkpoint { completions: vec![Completion { fence: held, answer: first.clone() }], ..plain.clone() },
         Checkpoint { history: replace(Vec::new()), ..plain.clone() },
         Checkpoint { history: replace(vec![first.clone()]), ..plain.clone() },
-        Checkpoint { record: full(), ..plain.clone() },
+        Checkpoint { record: full.clone().since(&Details::new()), ..plain.clone() },
+        Checkpoint { record: full.clone().since(&full.details), ..plain.clone() },
+        // Without details afterwards, where there were some.
+        Checkpoint { record: bare().since(&full.details), ..plain.clone() },
         Checkpoint { tasks: vec![task()], ..plain.clone() },
         Checkpoint { timers: vec![first.clone()], ..plain.clone() },
         Checkpoint { messages: vec![first.clone()], ..plain.clone() },

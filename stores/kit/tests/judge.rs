@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use dauer_core::limits::{MEMORY_AGE_MAX, START_RETRY_MAX};
 use dauer_store::{
-    Batch, Class, Control, Create, DropReason, Encoded, Epoch, ExecutionId, Hold, InstanceId, Kind, Message,
-    MessageId, Opening, Origin, Over, Payload, Query, QueueKey, Record, Refused, Reuse, Revision, Slice,
-    Status, StoredBatch, Times, Timestamp, Trouble, TroubleKind,
+    Batch, Class, Control, Create, Details, DropReason, Encoded, Epoch, ExecutionId, Hold, InstanceId, Kind,
+    Message, MessageId, Opening, Origin, Over, Payload, Query, QueueKey, Record, Refused, Reuse, Revision,
+    Slice, Status, StoredBatch, Times, Timestamp, Trouble, TroubleKind,
 };
 use dauer_store_kit::judge::{self, Creation, Facts, Recall};
 
@@ -198,7 +198,13 @@ fn change_is_shown_if_status_run_or_custom_status_differ() {
     assert!(!shown(Record { history_len: 9, ..old.clone() }));
     assert!(shown(Record { status: Status::Suspended, ..old.clone() }));
     assert!(shown(Record { execution: OTHER, ..old.clone() }));
-    assert!(shown(Record { custom_status: Some(Payload::from("half".to_owned())), ..old.clone() }));
+    let with = |change: fn(&mut Details)| {
+        let mut details = old.details.clone();
+        change(&mut details);
+        Record { details, ..old.clone() }
+    };
+    assert!(shown(with(|details| details.set_custom_status(Some(Payload::from("half".to_owned()))))));
+    assert!(!shown(with(|details| details.set_output(Some(Payload::from("half".to_owned()))))));
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn message_behind_a_spilled_start_lies_in_one_place() {
             now: clock().now(),
         };
         let mut change = step(&turn);
-        change.record = turn.record.clone();
+        change.record = turn.record.clone().since(&turn.record.details);
         hub.amend(change).await.unwrap();
         // The next row has the key behind the start's.
         hub.create(vec![start("order")]).await.remove(0).unwrap();

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crate::support::build::{host, instance, message, start, step, task};
+use crate::support::build::{detail, host, instance, message, start, step, task};
 use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
@@ -143,7 +143,7 @@ fn lease_a03_a35_of_two_changes_to_the_same_revision_one_is_refused_and_may_try_
         let seen = run(claim(&session)).unwrap();
         let change = |by: &str| {
             let mut change = step(&seen);
-            change.record.custom_status = Some(by.into());
+            detail(&mut change, &seen, |details| details.set_custom_status(Some(by.into())));
             change
         };
         let amend = |handle: usize, by: &str| run(two.hubs[handle].amend(change(by)));
@@ -160,7 +160,7 @@ fn lease_a03_a35_of_two_changes_to_the_same_revision_one_is_refused_and_may_try_
             // Whoever was refused looks again and has another try.
             let seen = ClaimedTurn { fence, record, messages: Vec::new(), ..seen.clone() };
             let mut again = step(&seen);
-            again.record.custom_status = Some(loser.into());
+            detail(&mut again, &seen, |details| details.set_custom_status(Some(loser.into())));
             assert_eq!(two.hubs[handle].amend(again).await.unwrap().revision, Revision(2));
         });
     }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::build::{host, instance, message, start, step};
+use crate::support::build::{detail, host, instance, message, start, step};
 use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, everything, open, run};
 use dauer_store::{HubName, Query, Refused, Timestamp};
@@ -173,13 +173,13 @@ fn lease_a28_the_full_state_can_be_read_without_a_claim() {
         let session = hub.attach(host(1, LEASE)).await.unwrap();
         let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
         let mut first = step(&turn);
-        first.record.custom_status = Some("\"half\"".into());
+        detail(&mut first, &turn, |details| details.set_custom_status(Some("\"half\"".into())));
         session.commit_turns(vec![first.into()]).await.remove(0).unwrap();
 
         let found = hub.query(Query::default()).await.unwrap().records;
         let seen: Vec<_> = found
             .iter()
-            .map(|(id, record)| (id.as_str(), record.revision.0, record.custom_status.is_some()))
+            .map(|(id, record)| (id.as_str(), record.revision.0, record.details.custom_status().is_some()))
             .collect();
         assert_eq!(seen, [("one", 1, true), ("two", 0, false)], "held, waiting or done, all of it");
         let history = hub.read_history(&instance("one"), None, 0, usize::MAX).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use crate::support::build::{host, instance, message, start, step, task};
+use crate::support::build::{detail, host, instance, message, start, step, task};
 use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, everything, open, options, run};
 use dauer_sqlite::{OpenError, Options, SqliteStore};
@@ -277,7 +277,7 @@ fn a_purge_makes_the_file_smaller() {
             let mut last = step(&turn);
             last.record.status = dauer_store::Status::Completed;
             last.record.hold = dauer_store::Hold::Ended;
-            last.record.output = Some("x".repeat(200_000).into());
+            detail(&mut last, &turn, |details| details.set_output(Some("x".repeat(200_000).into())));
             session.commit_turns(vec![last.into()]).await.remove(0).unwrap();
         }
     });

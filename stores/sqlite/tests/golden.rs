@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::support::build::{event, host, instance, message, start, step, task};
+use crate::support::build::{detail, event, host, instance, message, start, step, task};
 use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{OpenError, SqliteStore};
@@ -47,8 +47,9 @@ fn describe(items: &[DumpItem]) -> String {
             for content in messages.chain(batches) {
                 text += &format!("bytes {}\n", bytes(content));
             }
-            let payloads = [&dump.record.custom_status, &dump.record.output];
-            text += &format!("payloads {:?}\n", payloads.map(|p| p.as_ref().map(Payload::as_str)));
+            let details = &dump.record.details;
+            let payloads = [details.custom_status(), details.output()];
+            text += &format!("payloads {:?}\n", payloads.map(|p| p.map(Payload::as_str)));
         }
         if let DumpItem::Task(dump) = item {
             text += &format!("bytes {}\n", bytes(dump.task.event.stored()));
@@ -76,16 +77,19 @@ async fn fill(store: &SqliteStore) {
             "ended" => {
                 step.record.status = dauer_store::Status::Failed;
                 step.record.hold = dauer_store::Hold::Ended;
-                step.record.output = Some("\"out\"".into());
-                step.record.failure = Some(event("failure"));
+                detail(&mut step, &turn, |details| {
+                    details.set_output(Some("\"out\"".into()));
+                    details.set_failure(Some(event("failure")));
+                });
             }
             "child" => {
                 step.tasks = vec![task(&turn, "pay"), task(&turn, "ship")];
                 step.take = 1;
                 step.then = Then::Keep;
-                step.record.custom_status = Some("\"half\"".into());
-                step.record.entity =
-                    Some(Box::new(EntityRecord { state: Some("7".into()), ..Default::default() }));
+                detail(&mut step, &turn, |details| {
+                    details.set_custom_status(Some("\"half\"".into()));
+                    details.set_entity(Some(EntityRecord { state: Some("7".into()), ..Default::default() }));
+                });
             }
             "kept" => step.then = Then::Keep,
             _ => {

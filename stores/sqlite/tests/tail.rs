@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::build::{event, host, instance, message, start, step, task};
+use crate::support::build::{detail, event, host, instance, message, start, step, task};
 use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, database, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
@@ -159,12 +159,12 @@ fn what_a_turn_changes_beyond_is_in_the_row_of_the_instance() {
         let mut kept = Kept::new().await;
         // What people see of it.
         let mut shown = kept.next(&[]);
-        shown.record.custom_status = Some("\"half\"".into());
+        detail(&mut shown, &kept.turn, |details| details.set_custom_status(Some("\"half\"".into())));
         kept.commit(shown).await.unwrap();
-        kept.turn.record.custom_status = Some("\"half\"".into());
+        kept.turn.record.details.set_custom_status(Some("\"half\"".into()));
         let (dump, _) = kept.read().await;
         assert_eq!((kept.row(), dump.record.revision), (2, Revision(2)));
-        assert_eq!(dump.record.custom_status, kept.turn.record.custom_status);
+        assert_eq!(dump.record.details, kept.turn.record.details);
         // A task that was taken in an earlier turn.
         kept.take(&["pay"]).await;
         assert_eq!(kept.row(), 2, "the control");

@@ -5,14 +5,17 @@ use std::time::Duration;
 use dauer_core::identity;
 use dauer_proto::event;
 use dauer_store::{
-    Batch, Checkpoint, ClaimedTurn, Committed, Completion, Encoded, Fate, Fence, History, Hold, Message,
-    MessageId, Record, Status, Task, Then,
+    Batch, Checkpoint, ClaimedTurn, Committed, Completion, Details, Encoded, Fate, Fence, History, Hold,
+    Message, MessageId, Record, Status, Task, Then,
 };
 
 /// A checkpoint in the making. By default it consumes every claimed message, leaves the instance running and open,
 /// and lets go of it.
 #[derive(Debug, Clone)]
 pub struct Step {
+    /// The record afterwards. The checkpoint gets it in the end, with its details if they are others than before.
+    record: Record,
+    before: Details,
     checkpoint: Checkpoint,
 }
 
@@ -32,19 +35,22 @@ impl Step {
         let fates = turn.messages.iter().zip(1..).map(|(message, index)| (message.id, Fate::Event(index)));
         let batch =
             Batch::join(&events, fates.collect(), Vec::new()).expect("the suite's events have our format");
+        let before = record.details.clone();
         Self {
             checkpoint: Checkpoint {
                 fence: turn.fence.clone(),
                 consumed: turn.messages.iter().map(|message| message.id).collect(),
                 completions: Vec::new(),
                 history: History::Append(batch),
-                record,
+                record: record.clone().since(&before),
                 tasks: Vec::new(),
                 timers: Vec::new(),
                 messages: Vec::new(),
                 take: 0,
                 then: Then::Release { delay: Duration::ZERO },
             },
+            record,
+            before,
         }
     }
 
@@ -52,6 +58,7 @@ impl Step {
     #[must_use]
     pub fn after(turn: &ClaimedTurn) -> ClaimedTurn {
         let Checkpoint { record, .. } = Self::of(turn).into();
+        let record = record.after(&turn.record.details);
         let revision = turn.fence.revision.next();
         let fence = Fence { revision, ..turn.fence.clone() };
         ClaimedTurn { fence, record: Record { revision, ..record }, messages: Vec::new(), ..turn.clone() }
@@ -83,29 +90,29 @@ impl Step {
     /// With that hold.
     #[must_use]
     pub fn hold(mut self, hold: Hold) -> Self {
-        self.checkpoint.record.hold = hold;
+        self.record.hold = hold;
         self
     }
 
     /// Suspends the instance.
     #[must_use]
     pub fn suspended(mut self) -> Self {
-        self.checkpoint.record.status = Status::Suspended;
+        self.record.status = Status::Suspended;
         self.hold(Hold::Control)
     }
 
     /// Ends the run.
     #[must_use]
     pub fn ended(mut self, status: Status) -> Self {
-        self.checkpoint.record.status = status;
-        self.checkpoint.record.output = Some("\"done\"".into());
+        self.record.status = status;
+        self.record.details.set_output(Some("\"done\"".into()));
         self.hold(Hold::Ended)
     }
 
     /// With other changes to the record.
     #[must_use]
     pub fn record(mut self, change: impl FnOnce(&mut Record)) -> Self {
-        change(&mut self.checkpoint.record);
+        change(&mut self.record);
         self
     }
 
@@ -150,7 +157,7 @@ impl Step {
         let Fence { instance, execution, revision, .. } = &self.checkpoint.fence;
         let execution = identity::next_execution(instance, *execution, *revision);
         self.checkpoint.history = History::Replace { execution, batches: Vec::new(), prologue };
-        let record = &mut self.checkpoint.record;
+        let record = &mut self.record;
         (record.execution, record.generation) = (execution, record.generation + 1);
         (record.history_len, record.history_bytes) = (0, 0);
         self
@@ -161,7 +168,7 @@ impl Step {
     pub fn begin(mut self, start: &Record) -> Self {
         let execution = start.execution;
         self.checkpoint.history = History::Replace { execution, batches: Vec::new(), prologue: Vec::new() };
-        let record = &mut self.checkpoint.record;
+        let record = &mut self.record;
         (record.execution, record.start) = (execution, start.start);
         (record.history_len, record.history_bytes) = (0, 0);
         self
@@ -197,22 +204,23 @@ impl Step {
     /// The execution that is current after this step.
     #[must_use]
     pub fn execution(&self) -> dauer_store::ExecutionId {
-        self.checkpoint.record.execution
+        self.record.execution
     }
 }
 
 impl From<Step> for Checkpoint {
     /// Completes what follows from the rest: the identities produced, and the length of the history.
     fn from(step: Step) -> Self {
-        let mut checkpoint = step.checkpoint;
+        let Step { mut record, before, mut checkpoint } = step;
         let tasks = checkpoint.tasks.iter().map(|task| task.id);
         let messages = checkpoint.timers.iter().chain(&checkpoint.messages).map(|message| message.id);
         let produced = tasks.chain(messages).collect();
         if let History::Append(batch) = &mut checkpoint.history {
             batch.produced = produced;
-            checkpoint.record.history_len += batch.count;
-            checkpoint.record.history_bytes += batch.events.len() as u64;
+            record.history_len += batch.count;
+            record.history_bytes += batch.events.len() as u64;
         }
+        checkpoint.record = record.since(&before);
         checkpoint
     }
 }

@@ -15,9 +15,9 @@ use dauer_faults::{
 };
 use dauer_memory::{ManualClock, MemoryStore};
 use dauer_store::{
-    Batch, Changes, Checkpoint, Completion, Credit, Epoch, ExecutionId, Fence, History, HubName, Item, Kind,
-    List, Manage as _, Message, MessageId, Purge, Query, QueueKey, Record, Release, Revision, SessionId,
-    Store, TaskFence, Then, Timestamp, Until, Work,
+    Batch, Changes, Checkpoint, Completion, Credit, Details, Epoch, ExecutionId, Fence, History, HubName,
+    Item, Kind, List, Manage as _, Message, MessageId, Purge, Query, QueueKey, Record, Release, Revision,
+    SessionId, Store, TaskFence, Then, Timestamp, Until, Work,
 };
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -69,7 +69,7 @@ fn checkpoint() -> Checkpoint {
         consumed: Vec::new(),
         completions: Vec::new(),
         history: History::Append(Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: Record::pending(queue, ExecutionId(1), MessageId([0; 16])),
+        record: Record::pending(queue, ExecutionId(1), MessageId([0; 16])).since(&Details::new()),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),

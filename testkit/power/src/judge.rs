@@ -170,7 +170,8 @@ impl Findings {
         }
         for (id, dump) in &snapshot.instances {
             let record = &dump.record;
-            let output = record.output.as_ref().and_then(|output| serde_json::from_str(output.as_str()).ok());
+            let output =
+                record.details.output().and_then(|output| serde_json::from_str(output.as_str()).ok());
             let must: Option<Value> = expected.remove(id.as_str());
             if must.is_none() || record.status != Status::Completed || output != must {
                 let status = record.status;

@@ -69,7 +69,7 @@ impl Told {
             instance: instance.to_string(),
             execution: record.execution.0,
             completed: record.status == Status::Completed,
-            output: record.output.as_ref().map(|output| output.as_str().to_owned()),
+            output: record.details.output().map(|output| output.as_str().to_owned()),
         }
     }
 

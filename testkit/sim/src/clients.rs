@@ -209,12 +209,12 @@ impl Clients {
             }
         };
         let (execution, status) = (Some(ended.execution), ended.status);
-        let output = ended.output.as_ref().map(|output| output.as_str().to_owned());
+        let output = ended.details.output().map(|output| output.as_str().to_owned());
         self.note(&case.id, Action::Ended { execution, status, output });
         self.sleep(Duration::from_secs(1)).await;
         let again = self.get(&case.id).await;
         let facts = |record: &Record| {
-            (record.status, record.output.clone(), record.execution, record.times.completed)
+            (record.status, record.details.output().cloned(), record.execution, record.times.completed)
         };
         if again.as_ref().map(facts) != Some(facts(&ended)) {
             self.complain(format!("I7 {}: it had ended, and changed", case.id));

@@ -180,7 +180,7 @@ impl Tickets {
         if record.status != Status::Completed {
             return None;
         }
-        let output = record.output.as_ref().map_or("", |output| output.as_str());
+        let output = record.details.output().map_or("", |output| output.as_str());
         let Ok(Report { label, tickets }) = serde_json::from_str(output) else {
             return Some(format!("outcome of {instance}: no report: {output:?}"));
         };
@@ -224,12 +224,12 @@ mod tests {
 
     fn end(born: u64, output: &str) -> End {
         let queue = QueueKey::new(Kind::Orchestration, "errand", None);
-        let record = Record {
+        let mut record = Record {
             status: Status::Completed,
             revision: Revision(1),
-            output: Some(output.into()),
             ..Record::pending(queue, RUN, MessageId([1; 16]))
         };
+        record.details.set_output(Some(output.into()));
         End { instance: id(), born, record }
     }
 

@@ -91,7 +91,7 @@ impl Ending {
         match (record.status, &self.output, &self.failure) {
             (Status::Terminated, ..) if self.terminated => return Ok(()),
             (Status::Completed, Some(expected), _) => {
-                let output = record.output.as_ref().map_or("", |output| output.as_str());
+                let output = record.details.output().map_or("", |output| output.as_str());
                 let output: Vec<Seen> =
                     serde_json::from_str(output).map_err(|error| format!("no output: {error}"))?;
                 check_output(expected, &output)?;
@@ -107,7 +107,7 @@ impl Ending {
             }
         }
         let expected = self.custom_status.map(|status| status.to_string());
-        let found = record.custom_status.as_ref().map(|status| status.as_str().to_owned());
+        let found = record.details.custom_status().map(|status| status.as_str().to_owned());
         if found == expected {
             Ok(())
         } else {
@@ -228,7 +228,7 @@ fn last_status(program: &Program) -> Option<u32> {
 }
 
 fn reason(record: &Record) -> String {
-    let details = record.failure.as_ref().and_then(|failure| failure.decode::<TaskFailureDetails>().ok());
+    let details = record.details.failure().and_then(|failure| failure.decode::<TaskFailureDetails>().ok());
     details.map(|details| details.error_message).unwrap_or_default()
 }
 

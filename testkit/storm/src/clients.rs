@@ -273,7 +273,7 @@ impl Clients {
                 Ok(record) => {
                     *unpoisoned(&self.last_end) = Instant::now();
                     if record.status.is_ended() {
-                        let output = record.output.as_ref().map(|output| output.as_str().to_owned());
+                        let output = record.details.output().map(|output| output.as_str().to_owned());
                         let (execution, status) = (Some(record.execution), record.status);
                         self.note(&case.id, Action::Ended { execution, status, output });
                     }

@@ -316,8 +316,9 @@ fn describe(items: &[DumpItem]) -> String {
                 for content in messages.chain(batches) {
                     text += &format!("bytes {}\n", bytes(content));
                 }
-                let payloads = [&dump.record.custom_status, &dump.record.output];
-                text += &format!("payloads {:?}\n", payloads.map(|p| p.as_ref().map(Payload::as_str)));
+                let details = &dump.record.details;
+                let payloads = [details.custom_status(), details.output()];
+                text += &format!("payloads {:?}\n", payloads.map(|p| p.map(Payload::as_str)));
             }
             DumpItem::Task(dump) => text += &format!("bytes {}\n", bytes(dump.task.event.stored())),
             _ => {}

@@ -64,7 +64,7 @@ impl Tamper {
                 }
                 dump.record.revision.0 += 1;
             }
-            Self::WrongOutput => dump.record.output = Some(Payload::from("-1")),
+            Self::WrongOutput => dump.record.details.set_output(Some(Payload::from("-1"))),
         }
     }
 }

@@ -62,7 +62,9 @@ pub(crate) fn verify(snapshot: &Snapshot, clients: &Clients) -> Findings {
 
 /// What never changes once an instance has ended.
 fn facts(record: &Record) -> impl PartialEq + use<> {
-    (record.status, record.output.clone(), record.failure.clone(), record.execution, record.times.completed)
+    let details = &record.details;
+    let end = (details.output().cloned(), details.failure().cloned());
+    (record.status, end, record.execution, record.times.completed)
 }
 
 /// What is wrong with the end of one instance, if anything is.
@@ -75,12 +77,13 @@ fn mistake(expected: &Expected, record: Option<&Record>) -> Option<String> {
         return Some(format!("{id}: it is {:?} instead of {:?}", record.status, expected.status));
     }
     if record.status == Status::Failed {
-        let details = record.failure.as_ref().and_then(|failure| failure.decode::<TaskFailureDetails>().ok());
+        let details =
+            record.details.failure().and_then(|failure| failure.decode::<TaskFailureDetails>().ok());
         let message = details.map(|details| details.error_message);
         return (message != expected.failure)
             .then(|| format!("{id}: it failed with {message:?} instead of {:?}", expected.failure));
     }
-    let output = record.output.as_ref().map_or("null", |output| output.as_str());
+    let output = record.details.output().map_or("null", |output| output.as_str());
     let output = serde_json::from_str::<Value>(output).ok();
     let fits = output.as_ref().is_some_and(|output| expected.outputs.contains(output));
     (!fits).then(|| format!("{id}: its output is {output:?} instead of one of {:?}", expected.outputs))

@@ -1,10 +1,10 @@
 //! The last commit of an instance, by which the store recognises the same commit again.
 
-use dauer_store::{Checkpoint, Epoch, ExecutionId, History, MessageId, Revision, Then};
+use dauer_store::{Checkpoint, Details, Epoch, ExecutionId, History, MessageId, Revision, Then};
 use sha2::{Digest, Sha256};
 
 use super::blob::Blob;
-use super::{FORMAT, Read, execution, message_ids, unseal, write_message, write_record, write_task};
+use super::{FORMAT, Read, execution, message_ids, unseal, write_message, write_next, write_task};
 
 /// The last commit of an instance. `S` names sessions: as the contract does, or by the store's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,11 @@ pub fn digest(checkpoint: &Checkpoint) -> [u8; 32] {
     }
     part(&(prologue.len() as u64).to_le_bytes());
     prologue.iter().for_each(|message| part(&write_message(message)));
-    part(&write_record(record));
+    part(&write_next(record));
+    // Those that are carried and those that stay are told apart also where none are carried.
+    if record.details.as_ref().is_some_and(Details::is_empty) {
+        part(b"no details");
+    }
     tasks.iter().for_each(|task| part(&write_task(task)));
     timers.iter().chain(messages).for_each(|message| part(&write_message(message)));
     match then {

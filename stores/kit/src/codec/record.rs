@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{
-    Encoded, EntityRecord, Hold, InstanceId, Lock, Parent, Payload, QueueKey, Record, Revision, Times,
-    Timestamp, Trouble,
+    Details, Encoded, EntityRecord, Hold, InstanceId, Lock, NextRecord, Parent, Payload, QueueKey, Record,
+    Revision, Times, Timestamp, Trouble,
 };
 
 use super::blob::Blob;
@@ -121,7 +121,13 @@ struct WireRecord {
 /// Writes a whole record.
 #[must_use]
 pub fn write_record(record: &Record) -> Vec<u8> {
-    seal(&to_wire(record))
+    seal(&to_wire(record, &record.details))
+}
+
+/// Writes the record of a checkpoint like a whole one: details that it does not carry are absent. Not to be read again.
+pub(super) fn write_next(record: &NextRecord) -> Vec<u8> {
+    let none = Details::new();
+    seal(&to_wire(record, record.details.as_ref().unwrap_or(&none)))
 }
 
 /// Reads a whole record.
@@ -198,30 +204,19 @@ pub fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
     Ok(())
 }
 
-/// Whether two records have the same details.
-#[must_use]
-pub fn same_details(a: &Record, b: &Record) -> bool {
-    owner_of(&a.hold) == owner_of(&b.hold)
-        && a.trouble == b.trouble
-        && a.custom_status == b.custom_status
-        && a.output == b.output
-        && a.failure == b.failure
-        && a.trace == b.trace
-        && a.entity == b.entity
-}
-
 /// Writes the details of a record: its lock owner, trouble, custom status, output, failure, trace and entity. `None` if all
 /// of them are absent.
 #[must_use]
 pub fn write_details(record: &Record) -> Option<Vec<u8>> {
+    let details = &record.details;
     let details = WireDetails {
         hold_from: owner_of(&record.hold).map(ToString::to_string),
         trouble: record.trouble.as_deref().map(trouble_to_wire),
-        custom_status: text(&record.custom_status),
-        output: text(&record.output),
-        failure: blob(&record.failure),
-        trace: blob(&record.trace),
-        entity: record.entity.as_deref().map(entity_to_wire),
+        custom_status: text(details.custom_status()),
+        output: text(details.output()),
+        failure: blob(details.failure()),
+        trace: blob(details.trace()),
+        entity: details.entity().map(entity_to_wire),
     };
     (details != WireDetails::default()).then(|| seal(&details))
 }
@@ -231,15 +226,27 @@ pub fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Rea
     let wire: WireDetails = bytes.map(unseal).transpose()?.unwrap_or_default();
     record.hold = hold_of(hold, wire.hold_from)?;
     record.trouble = wire.trouble.map(trouble_from_wire).transpose()?;
-    record.custom_status = wire.custom_status.map(Payload::from);
-    record.output = wire.output.map(Payload::from);
-    record.failure = wire.failure.map(Encoded::from_stored);
-    record.trace = wire.trace.map(Encoded::from_stored);
-    record.entity = wire.entity.map(entity_from_wire).transpose()?;
+    let entity = wire.entity.map(entity_from_wire).transpose()?;
+    record.details = details((wire.output, wire.custom_status), (wire.failure, wire.trace), entity);
     Ok(())
 }
 
-fn owner_of(hold: &Hold) -> Option<&InstanceId> {
+fn details(
+    (output, custom_status): (Option<String>, Option<String>),
+    (failure, trace): (Option<Bytes>, Option<Bytes>),
+    entity: Option<EntityRecord>,
+) -> Details {
+    let mut details = Details::new();
+    details.set_output(output.map(Payload::from));
+    details.set_custom_status(custom_status.map(Payload::from));
+    details.set_failure(failure.map(Encoded::from_stored));
+    details.set_trace(trace.map(Encoded::from_stored));
+    details.set_entity(entity);
+    details
+}
+
+/// The owner in a hold.
+pub(crate) fn owner_of(hold: &Hold) -> Option<&InstanceId> {
     match hold {
         Hold::From(owner) => Some(owner),
         Hold::Open | Hold::Control | Hold::Unborn | Hold::Ended => None,
@@ -269,12 +276,12 @@ fn hold_of(code: u32, owner: Option<String>) -> Read<Hold> {
     }
 }
 
-fn text(payload: &Option<Payload>) -> Option<String> {
-    payload.as_ref().map(|payload| payload.as_str().to_owned())
+fn text(payload: Option<&Payload>) -> Option<String> {
+    payload.map(|payload| payload.as_str().to_owned())
 }
 
-fn blob(blob: &Option<Encoded>) -> Option<Bytes> {
-    blob.as_ref().map(|blob| blob.stored().clone())
+fn blob(blob: Option<&Encoded>) -> Option<Bytes> {
+    blob.map(|blob| blob.stored().clone())
 }
 
 fn trouble_to_wire(trouble: &Trouble) -> WireTrouble {
@@ -323,7 +330,7 @@ pub fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
     })
 }
 
-fn to_wire(record: &Record) -> WireRecord {
+fn to_wire<D>(record: &Record<D>, details: &Details) -> WireRecord {
     WireRecord {
         queue: Some(queue_to_wire(&record.queue)),
         execution: record.execution.0.to_be_bytes().to_vec(),
@@ -343,11 +350,11 @@ fn to_wire(record: &Record) -> WireRecord {
         start: record.start.0.to_vec(),
         parent: record.parent.as_deref().map(parent_to_wire),
         tags: record.tags.to_map(),
-        custom_status: text(&record.custom_status),
-        output: text(&record.output),
-        failure: blob(&record.failure),
-        trace: blob(&record.trace),
-        entity: record.entity.as_deref().map(entity_to_wire),
+        custom_status: text(details.custom_status()),
+        output: text(details.output()),
+        failure: blob(details.failure()),
+        trace: blob(details.trace()),
+        entity: details.entity().map(entity_to_wire),
         accepted: record.times.accepted.0,
     }
 }
@@ -366,6 +373,7 @@ fn entity_to_wire(entity: &EntityRecord) -> WireEntity {
 
 fn from_wire(wire: WireRecord) -> Read<Record> {
     let hold = hold_of(wire.hold, wire.hold_from)?;
+    let entity = wire.entity.map(entity_from_wire).transpose()?;
     Ok(Record {
         queue: queue_from_wire(wire.queue)?,
         execution: execution(&wire.execution)?,
@@ -387,11 +395,7 @@ fn from_wire(wire: WireRecord) -> Read<Record> {
         start: message_id(&wire.start)?,
         parent: wire.parent.map(parent_from_wire).transpose()?,
         tags: wire.tags.into(),
-        custom_status: wire.custom_status.map(Payload::from),
-        output: wire.output.map(Payload::from),
-        failure: wire.failure.map(Encoded::from_stored),
-        trace: wire.trace.map(Encoded::from_stored),
-        entity: wire.entity.map(entity_from_wire).transpose()?,
+        details: details((wire.output, wire.custom_status), (wire.failure, wire.trace), entity),
     })
 }
 
@@ -412,7 +416,7 @@ pub(super) fn parent_from_wire(wire: WireParent) -> Read<Box<Parent>> {
     }))
 }
 
-fn entity_from_wire(wire: WireEntity) -> Read<Box<EntityRecord>> {
+fn entity_from_wire(wire: WireEntity) -> Read<EntityRecord> {
     let lock = wire.lock.map(|lock| {
         Ok::<_, Unreadable>(Lock {
             section: lock.section,
@@ -420,9 +424,9 @@ fn entity_from_wire(wire: WireEntity) -> Read<Box<EntityRecord>> {
             owner_execution: execution(&lock.owner_execution)?,
         })
     });
-    Ok(Box::new(EntityRecord {
+    Ok(EntityRecord {
         state: wire.state.map(Payload::from),
         lock: lock.transpose()?,
         early_unlocks: wire.early_unlocks,
-    }))
+    })
 }

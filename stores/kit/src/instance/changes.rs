@@ -21,7 +21,7 @@ impl Dirty {
     pub const READY: Self = Self(16);
     /// The fields of the record that stay for a run, as [`same_base`](crate::codec::same_base) has them.
     pub const BASE: Self = Self(32);
-    /// The fields of the record that change seldom, as [`same_details`](crate::codec::same_details) has them.
+    /// The details of the record, and its trouble.
     pub const DETAILS: Self = Self(64);
 
     /// All fields.

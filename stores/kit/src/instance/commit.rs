@@ -8,7 +8,7 @@ use dauer_store::{
     Revision, SessionId, Status, TaskLease, Then, Timestamp,
 };
 
-use crate::codec::{digest, same_base, same_details};
+use crate::codec::{digest, owner_of, same_base};
 use crate::instance::remove::start_is_gone;
 use crate::instance::{
     Changes, Context, Dirty, Facts, HeldTask, Inbox, Instance, LastCommit, Part, Place, Waiting, Written,
@@ -299,7 +299,7 @@ impl Instance {
                 count((0, 0), batches)
             }
         };
-        let mut record = checkpoint.record.clone();
+        let mut record = checkpoint.record.clone().after(&self.head.record.details);
         if record.start != self.head.record.start {
             let start = self.head.record.start;
             self.remember(start, context.now, changes);
@@ -313,7 +313,10 @@ impl Instance {
         if !same_base(&self.head.record, &record) {
             changes.dirty.add(Dirty::BASE);
         }
-        if !same_details(&self.head.record, &record) {
+        let old = &self.head.record;
+        // Trouble lies beside the details, and every commit ends it.
+        let troubled = old.trouble.is_some() || owner_of(&old.hold) != owner_of(&record.hold);
+        if checkpoint.record.details.is_some() || troubled {
             changes.dirty.add(Dirty::DETAILS);
         }
         self.head.record = record;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use dauer_store::{
     Batch, Checkpoint, ClaimedTurn, Class, Completion, Create, Created, Delivered, DropReason, Encoded,
-    Epoch, ExecutionId, Floor, History, Hold, Item, Message, MessageId, Record, Refused, Reuse, Revision,
-    SessionId, Status, TaskLease, Then, Timestamp,
+    Epoch, ExecutionId, Floor, History, Hold, Item, Message, MessageId, NextRecord, Record, Refused, Reuse,
+    Revision, SessionId, Status, TaskLease, Then, Timestamp,
 };
 
 use super::testing::*;
@@ -150,7 +150,8 @@ fn step(turn: &ClaimedTurn) -> Checkpoint {
         consumed: turn.messages.iter().map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(batch(1)),
-        record: Record { status: Status::Running, hold: Hold::Open, ..turn.record.clone() },
+        record: Record { status: Status::Running, hold: Hold::Open, ..turn.record.clone() }
+            .since(&turn.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -161,7 +162,7 @@ fn step(turn: &ClaimedTurn) -> Checkpoint {
 
 fn ended(turn: &ClaimedTurn, status: Status) -> Checkpoint {
     let step = step(turn);
-    Checkpoint { record: Record { status, hold: Hold::Ended, ..step.record }, ..step }
+    Checkpoint { record: NextRecord { status, hold: Hold::Ended, ..step.record }, ..step }
 }
 
 fn id_of(number: u8) -> MessageId {

@@ -28,7 +28,10 @@ pub fn stamp(record: &mut Record, old: &Record, history: (u32, u64), now: Timest
 /// Whether a commit changes a field that watchers of the instance are notified of.
 #[must_use]
 pub fn is_shown(old: &Record, new: &Record) -> bool {
-    old.status != new.status || old.execution != new.execution || old.custom_status != new.custom_status
+    // Details that stayed are not looked at.
+    let reports = !old.details.is_shared_with(&new.details)
+        && old.details.custom_status() != new.details.custom_status();
+    old.status != new.status || old.execution != new.execution || reports
 }
 
 /// The owner of an amendment, which no host commits.

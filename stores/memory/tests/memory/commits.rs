@@ -56,7 +56,7 @@ fn a_start_is_remembered_when_another_takes_its_place_and_not_before() {
     assert_eq!(w.dumped("order").memory, [], "the record names it");
     w.send(&w.event("order"));
     let turn = turn_of(&session, "order");
-    let record = Record { start: MessageId([7; 16]), ..step(&turn).record };
+    let record = NextRecord { start: MessageId([7; 16]), ..step(&turn).record };
     commit(&session, Checkpoint { record, ..step(&turn) }).unwrap();
     assert!(w.dumped("order").memory.iter().any(|(id, _)| *id == first.id));
 }
@@ -66,17 +66,19 @@ fn two_amendments_of_one_fence_do_not_pass_for_each_other() {
     let w = World::new();
     let turn = w.running("order");
     let (fence, record) = w.get("order");
-    let base = Checkpoint { fence, consumed: Vec::new(), record, ..step(&turn) };
-    let mut one = base.clone();
-    one.record.custom_status = Some("one".into());
-    let mut two = base;
-    two.record.custom_status = Some("two".into());
+    let says = |status: &str| {
+        let mut record = record.clone();
+        record.details.set_custom_status(Some(status.into()));
+        let record = record.since(&turn.record.details);
+        Checkpoint { fence: fence.clone(), consumed: Vec::new(), record, ..step(&turn) }
+    };
+    let (one, two) = (says("one"), says("two"));
 
     let amended = block_on(w.hub.amend(one.clone())).unwrap();
     assert_eq!(amended.revision, Revision(2));
     fenced(block_on(w.hub.amend(two)));
     assert_eq!(block_on(w.hub.amend(one)).unwrap().revision, Revision(2), "the same again is a repeat");
-    assert_eq!(w.get("order").1.custom_status, Some("one".into()));
+    assert_eq!(w.get("order").1.details.custom_status(), Some(&"one".into()));
 }
 
 #[test]
@@ -87,6 +89,7 @@ fn an_amendment_takes_the_instance_from_its_holder_and_tells() {
     let session = w.session();
     let turn = turn_of(&session, "order");
     let (fence, record) = w.get("order");
+    let record = record.since(&turn.record.details);
     let amendment = Checkpoint { fence, consumed: Vec::new(), record, ..step(&turn) };
     block_on(w.hub.amend(amendment)).unwrap();
 
@@ -160,7 +163,8 @@ fn another_start_makes_another_instance_of_it() {
     let mut next = step(&turn);
     let execution = carried.execution;
     next.history = History::Replace { execution, batches: vec![batch(1)], prologue: Vec::new() };
-    next.record = Record { hold: Hold::Open, status: Status::Running, ..carried.record(start.id) };
+    let record = Record { hold: Hold::Open, status: Status::Running, ..carried.record(start.id) };
+    next.record = record.since(&turn.record.details);
     commit(&session, next).unwrap();
     let times = w.get("order").1.times;
     assert_eq!((times.created, times.completed), (BEGIN.after(HOUR), None));
@@ -179,7 +183,7 @@ fn a_run_begins_with_its_start_wherever_it_stands() {
     let execution = carried.execution;
     let prologue = vec![other.clone(), event.clone(), start.clone()];
     next.history = History::Replace { execution, batches: Vec::new(), prologue };
-    next.record = Record { hold: Hold::Open, ..carried.record(start.id) };
+    next.record = Record { hold: Hold::Open, ..carried.record(start.id) }.since(&turn.record.details);
     commit(&session, next).unwrap();
     assert_eq!(ids(&turn_of(&session, "order").messages), [start.id, other.id, event.id]);
     let counted = w.dump().into_iter().filter(|item| matches!(item, DumpItem::Dropped(..))).count();

@@ -23,8 +23,11 @@ fn a_turn_that_changes_nothing_that_is_shown_is_not_told() {
     for (custom_status, expected) in [(None, 0), (Some("packed"), 1), (Some("packed"), 0), (Some("sent"), 1)]
     {
         w.send(&w.event("order"));
-        let mut next = step(&turn_of(&session, "order"));
-        next.record.custom_status = custom_status.map(Into::into);
+        let turn = turn_of(&session, "order");
+        let mut record = turn.record.clone();
+        record.details.set_custom_status(custom_status.map(Into::into));
+        let mut next = step(&turn);
+        next.record.details = Some(record.details);
         commit(&session, next).unwrap();
         let changed = Hint::Status(id("order"), Status::Running);
         let told = heard(&mut changes).into_iter().filter(|hint| *hint == changed).count();

@@ -244,7 +244,7 @@ fn step(turn: &ClaimedTurn, hold: &Hold, then: Then) -> Checkpoint {
         consumed: turn.messages.iter().take(1).map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(batch),
-        record,
+        record: record.since(&turn.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),

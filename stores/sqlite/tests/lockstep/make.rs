@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dauer_sqlite::Clock;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Class, Completion, Control, ExecutionId, Fence, History, Hold, Item, Message,
-    Purge, Query, Record, Release, Status, Then, Timestamp, Trouble, TroubleKind,
+    Checkpoint, ClaimedTurn, Class, Completion, Control, Details, ExecutionId, Fence, History, Hold, Item,
+    Message, Purge, Query, Record, Release, Status, Then, Timestamp, Trouble, TroubleKind,
 };
 
 use super::Lockstep;
@@ -82,9 +82,9 @@ fn checkpoint(turn: &ClaimedTurn, what: &Turn, now: Timestamp) -> Checkpoint {
 }
 
 /// The next turn of an instance that a commit has kept, without its messages.
-fn next_of(step: &Checkpoint) -> ClaimedTurn {
+fn next_of(step: &Checkpoint, before: &Details) -> ClaimedTurn {
     let revision = step.fence.revision.next();
-    let record = Record { revision, ..step.record.clone() };
+    let record = Record { revision, ..step.record.clone().after(before) };
     let fence = Fence { execution: record.execution, revision, ..step.fence.clone() };
     ClaimedTurn { fence, record, messages: Vec::new(), more: false, history: None, now: Timestamp(0) }
 }
@@ -108,10 +108,13 @@ impl Lockstep {
             Op::Commit(_, turns) => {
                 let count = turns.len().min(session.turns.len());
                 let claimed = session.turns.drain(..count);
-                let steps: Vec<_> =
-                    claimed.zip(turns).map(|(turn, what)| checkpoint(&turn, what, now)).collect();
+                let (steps, before): (Vec<_>, Vec<_>) = claimed
+                    .zip(turns)
+                    .map(|(turn, what)| (checkpoint(&turn, what, now), turn.record.details))
+                    .unzip();
                 session.last_commit = Some(steps.last()?.clone());
-                session.kept.extend(steps.iter().filter(|step| step.then == Then::Keep).map(next_of));
+                let kept = steps.iter().zip(&before).filter(|(step, _)| step.then == Then::Keep);
+                session.kept.extend(kept.map(|(step, before)| next_of(step, before)));
                 Request::Commit(session.id, steps)
             }
             Op::CommitAgain(_) => Request::Commit(session.id, vec![session.last_commit.clone()?]),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, DropReason,
-    Encoded, Epoch, ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit, Lost, Mail,
-    Message, MessageId, Next, Queues, Recalled, Record, Refused, Release, Revision, SessionId, Slice, Status,
-    StoredBatch, Tags, Task, TaskFence, TaskLease, Then, Timestamp, Trouble, VersionRule,
+    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, Details,
+    DropReason, Encoded, Epoch, ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit,
+    Lost, Mail, Message, MessageId, Next, NextRecord, Queues, Recalled, Record, Refused, Release, Revision,
+    SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence, TaskLease, Then, Timestamp, Trouble,
+    VersionRule,
 };
 use dauer_store_kit::codec;
 
@@ -326,6 +327,21 @@ impl Wire for Delivered {
     }
 }
 
+/// Whether it carries details, and a whole record with those that it carries.
+impl Wire for NextRecord {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.details.is_some().put(out);
+        self.clone().after(&Details::new()).put(out);
+    }
+
+    fn read_from(input: &mut &[u8]) -> Self {
+        let carried = bool::read_from(input);
+        let record = <Record>::read_from(input);
+        let details = record.details.clone();
+        NextRecord { details: carried.then(|| details.clone()), ..record.since(&details) }
+    }
+}
+
 /// Carried inside a record: the encoding of records knows trouble.
 impl Wire for Trouble {
     fn put(&self, out: &mut Vec<u8>) {
@@ -335,7 +351,7 @@ impl Wire for Trouble {
     }
 
     fn read_from(input: &mut &[u8]) -> Self {
-        *Record::read_from(input).trouble.unwrap()
+        *<Record>::read_from(input).trouble.unwrap()
     }
 }
 

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use dauer_store::{
-    Batch, Checkpoint, ClaimedTurn, Class, Create, Encoded, ExecutionId, Fate, History, Hold, Host, HostId,
-    InstanceId, Kind, Message, MessageId, Opening, Origin, QueueKey, Record, Reuse, SessionId, Status, Tags,
-    Task, Then, Timestamp,
+    Batch, Checkpoint, ClaimedTurn, Class, Create, Details, Encoded, ExecutionId, Fate, History, Hold, Host,
+    HostId, InstanceId, Kind, Message, MessageId, Opening, Origin, QueueKey, Record, Reuse, SessionId,
+    Status, Tags, Task, Then, Timestamp,
 };
 
 pub(crate) fn instance(id: &str) -> InstanceId {
@@ -66,13 +66,20 @@ pub(crate) fn step(turn: &ClaimedTurn) -> Checkpoint {
         consumed,
         completions: Vec::new(),
         history: History::Append(batch),
-        record,
+        record: record.since(&turn.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
         take: 0,
         then: Then::Release { delay: Duration::ZERO },
     }
+}
+
+/// Changes the details that a step of that turn leaves.
+pub(crate) fn detail(step: &mut Checkpoint, turn: &ClaimedTurn, change: impl FnOnce(&mut Details)) {
+    let mut details = step.record.details.clone().unwrap_or_else(|| turn.record.details.clone());
+    change(&mut details);
+    step.record.details = Some(details);
 }
 
 pub(crate) fn task(turn: &ClaimedTurn, name: &str) -> Task {

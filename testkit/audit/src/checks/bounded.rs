@@ -72,10 +72,10 @@ fn payloads(view: &View<'_>, settings: &Settings, tally: &mut Tally) {
         );
     };
     let record = &view.dump.record;
-    let state = record.entity.as_ref().and_then(|entity| entity.state.as_ref());
+    let state = record.details.entity().and_then(|entity| entity.state.as_ref());
     let own = [
-        ("custom status", record.custom_status.as_ref()),
-        ("output", record.output.as_ref()),
+        ("custom status", record.details.custom_status()),
+        ("output", record.details.output()),
         ("state", state),
     ];
     for (what, payload) in own {

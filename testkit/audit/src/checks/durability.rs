@@ -98,7 +98,8 @@ impl Case<'_> {
         if record.status != status {
             return Some(format!("ended as {status:?} for a client, but is {:?}", record.status));
         }
-        let same = output.is_none_or(|output| record.output.as_ref().is_some_and(|it| it.as_str() == output));
+        let same =
+            output.is_none_or(|output| record.details.output().is_some_and(|it| it.as_str() == output));
         (!same).then(|| "has another output than the one a client was given".into())
     }
 

@@ -79,11 +79,11 @@ fn outcome(view: &View<'_>, index: usize, completed: &ExecutionCompletedEvent, t
         let told = completed.orchestration_status().as_str_name();
         format!("ends the run as {told}, the record says {:?}", record.status)
     });
-    let output = record.output.as_ref().map(Payload::as_str);
+    let output = record.details.output().map(Payload::as_str);
     tally.check(output == completed.result.as_deref(), place, || {
         "the output of the record is not the result of the history".into()
     });
-    let failure = record.failure.as_ref().map(dauer_store::Encoded::decode::<TaskFailureDetails>);
+    let failure = record.details.failure().map(dauer_store::Encoded::decode::<TaskFailureDetails>);
     let same = match (&failure, &completed.failure_details) {
         (None, None) => true,
         (Some(Ok(failure)), Some(details)) => failure == details,

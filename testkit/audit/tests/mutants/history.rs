@@ -98,13 +98,17 @@ pub(crate) const TERMINAL: &[Mutant] = &[
         world.rewrite("done", 0, |events| _ = events.pop());
     }),
     mutant("the output is another", TerminalIsFinal, "the output of the record", |world| {
-        world.instance("done").record.output = Some(Payload::from("43"));
+        world.instance("done").record.details.set_output(Some(Payload::from("43")));
     }),
     mutant("the failure is lost", TerminalIsFinal, "the failure of the record", |world| {
-        world.instance("failed").record.failure = None;
+        world.instance("failed").record.details.set_failure(None);
     }),
     mutant("the failure is another", TerminalIsFinal, "the failure of the record", |world| {
-        world.instance("failed").record.failure = Some(Encoded::new(&TaskFailureDetails::default()));
+        world
+            .instance("failed")
+            .record
+            .details
+            .set_failure(Some(Encoded::new(&TaskFailureDetails::default())));
     }),
     mutant("an ended run stays open", TerminalIsFinal, "held as Open", |world| {
         world.instance("done").record.hold = Hold::Open;

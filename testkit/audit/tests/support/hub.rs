@@ -138,7 +138,7 @@ fn done() -> Build {
 fn failed() -> Build {
     let mut build = Build::pending("failed");
     let details = failure::failure("Broken", "it broke");
-    build.dump.record.failure = Some(Encoded::new(&details));
+    build.dump.record.details.set_failure(Some(Encoded::new(&details)));
     let end = event::execution_completed(1_000, 0, OrchestrationStatus::Failed, None, Some(details));
     build.turn(1_000, vec![end]).status(Status::Failed);
     build

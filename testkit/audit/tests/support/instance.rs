@@ -157,7 +157,7 @@ impl Build {
     }
 
     pub(crate) fn output(&mut self, output: &str) -> &mut Self {
-        self.dump.record.output = Some(Payload::from(output));
+        self.dump.record.details.set_output(Some(Payload::from(output)));
         self
     }
 

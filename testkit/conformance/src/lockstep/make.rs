@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dauer_core::identity::{alike, requested};
 use dauer_store::{
-    Amount, Batch, Checkpoint, ClaimedTurn, Class, Completion, Control, Create, Credit, Encoded, ExecutionId,
-    Fate, Filter, History, Hold, InstanceId, Kind, Message, MessageId, Opening, Origin, Parent, QueueKey,
-    Queues, Record, Reuse, Status, Tags, Task, TaskLease, Then, VersionRule,
+    Amount, Batch, Checkpoint, ClaimedTurn, Class, Completion, Control, Create, Credit, Details, Encoded,
+    EntityRecord, ExecutionId, Fate, Filter, History, Hold, InstanceId, Kind, Message, MessageId, Opening,
+    Origin, Parent, QueueKey, Queues, Record, Reuse, Status, Tags, Task, TaskLease, Then, VersionRule,
 };
 
 use super::Both;
@@ -68,9 +68,13 @@ pub(super) fn answer(lease: &TaskLease) -> Completion {
 }
 
 /// The next turn of an instance that a commit has kept.
-pub(super) fn goes_on(step: &Checkpoint, committed: &dauer_store::Committed) -> Option<ClaimedTurn> {
+pub(super) fn goes_on(
+    step: &Checkpoint,
+    before: &Details,
+    committed: &dauer_store::Committed,
+) -> Option<ClaimedTurn> {
     let dauer_store::Committed { revision, arrived, now, more, .. } = committed.clone();
-    let record = Record { revision, ..step.record.clone() };
+    let record = Record { revision, ..step.record.clone().after(before) };
     let fence = dauer_store::Fence { execution: record.execution, revision, ..step.fence.clone() };
     let kept = step.then == Then::Keep && record.hold != Hold::Ended;
     kept.then_some(ClaimedTurn { fence, record, messages: arrived, more, history: None, now })
@@ -258,7 +262,7 @@ impl Both {
             consumed,
             completions: Vec::new(),
             history,
-            record,
+            record: record.since(&turn.record.details),
             tasks: Vec::new(),
             timers: Vec::new(),
             messages: Vec::new(),
@@ -355,11 +359,16 @@ impl Both {
             }
             _ => step.then = Then::Release { delay: Duration::from_secs(self.draw.below(20)) },
         }
-        if let Some(entity) = &mut step.record.entity {
-            entity.early_unlocks = vec!["section".to_owned()];
+        let mut details = step.record.clone().after(&turn.record.details).details;
+        if let Some(entity) = details.entity().cloned() {
+            let early_unlocks = vec!["section".to_owned()];
+            details.set_entity(Some(EntityRecord { early_unlocks, ..entity }));
+            step.record.details = Some(details.clone());
         }
         if self.draw.one_in(8) {
-            step.record.custom_status = Some(format!("status {}", self.draw.below(3)).into());
+            details.set_custom_status(Some(format!("status {}", self.draw.below(3)).into()));
+            // Perhaps as they are: a checkpoint may carry details that do not change.
+            step.record.details = Some(details);
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Created, Credit, Delivered, History, Hold, InstanceId, Item, List, Message,
-    MessageId, Next, Order, Purge, Query, Release, Status, Timestamp, Trouble, TroubleKind,
+    Checkpoint, ClaimedTurn, Created, Credit, Delivered, Details, History, Hold, InstanceId, Item, List,
+    Message, MessageId, Next, Order, Purge, Query, Release, Status, Timestamp, Trouble, TroubleKind,
 };
 
 use super::make::{LONE, ORDERS, answer, goes_on, lone, message, order};
@@ -189,13 +189,13 @@ impl Both {
         let (messages, more, now) = (Vec::new(), false, self.clock_now());
         let turn = ClaimedTurn { fence, record, messages, more, history: None, now };
         let mut step = self.plain_step(&turn);
-        step.record = turn.record.clone();
+        step.record = turn.record.clone().since(&turn.record.details);
         let some = self.draw.index(3);
         step.consumed = inspected.messages.iter().take(some).map(|waiting| waiting.id).collect();
         step.consumed.extend(self.some_known(&id));
         match self.draw.below(4) {
             0 => (step.record.status, step.record.hold) = (Status::Terminated, Hold::Ended),
-            1 | 2 => self.begin_again(&mut step, &id),
+            1 | 2 => self.begin_again(&mut step, &turn.record.details),
             _ => {}
         }
         if self.draw.one_in(6) {
@@ -234,11 +234,12 @@ impl Both {
     }
 
     /// Begins a run of a start that may be known.
-    fn begin_again(&mut self, step: &mut Checkpoint, id: &InstanceId) {
+    fn begin_again(&mut self, step: &mut Checkpoint, before: &Details) {
+        let id = &step.fence.instance;
         let mut start = self.some_start(id);
         start.id = self.some_started(id).unwrap_or(start.id);
         if let dauer_store::Class::Start(begun) = &start.class {
-            step.record = begun.record(start.id);
+            step.record = begun.record(start.id).since(before);
             let execution = begun.execution;
             step.history = History::Replace { execution, batches: Vec::new(), prologue: vec![start] };
         }
@@ -348,7 +349,8 @@ impl Both {
         let step = self.some_step(&turn, &mut tasks);
         self.sessions[at].tasks = tasks;
         let committed = self.commit_step(at, &step).await;
-        if let Some(next) = committed.as_ref().and_then(|committed| goes_on(&step, committed)) {
+        let before = &turn.record.details;
+        if let Some(next) = committed.as_ref().and_then(|committed| goes_on(&step, before, committed)) {
             self.met.long_mail += usize::from(next.more);
             self.sessions[at].turns.push(next);
         }

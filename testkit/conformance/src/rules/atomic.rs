@@ -21,7 +21,7 @@ pub async fn r07a_one_commit_does_everything(fixture: &dyn Fixture) {
         ["other", "order", "other"].into_iter().zip(0..).map(|(to, ordinal)| w.event_of(&turn, to, ordinal));
     let messages: Vec<Message> = messages.collect();
     let step = Step::of(&turn).tasks(tasks.clone()).timers(timers.clone()).messages(messages.clone());
-    let step = step.record(|record| record.custom_status = Some("waiting".into()));
+    let step = step.record(|record| record.details.set_custom_status(Some("waiting".into())));
     session.commit(step).await;
 
     let mut scheduled: Vec<_> = session.tasks().await.into_iter().map(|lease| lease.task.id).collect();
@@ -37,7 +37,8 @@ pub async fn r07a_one_commit_does_everything(fixture: &dyn Fixture) {
     w.same(&sorted(&told), &sorted(&messages), "every message has arrived, at others and at itself");
     let stored = w.snapshot().await;
     let order = stored.instance("order").expect("it runs");
-    w.same(&order.record.custom_status, &Some(Payload::from("waiting")), "the record is written");
+    let waiting = Payload::from("waiting");
+    w.same(&order.record.details.custom_status(), &Some(&waiting), "the record is written");
     let consumed = order.history[0].batch.consumed.iter().map(|(id, _)| *id).collect();
     w.same(&vec![start.id], &consumed, "the history is written");
     w.advance(HOUR * 3).await;

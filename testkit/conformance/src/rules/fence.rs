@@ -43,7 +43,7 @@ pub async fn r02b_commit_compares_the_revision(fixture: &dyn Fixture) {
     // Two operators look at the same instance; the second to act has not seen what the first did.
     let amendment = Step::of(&Step::after(&turn));
     w.ok(w.manage().amend(amendment.clone().into()).await, "amend");
-    let other = amendment.record(|record| record.custom_status = Some("another".into()));
+    let other = amendment.record(|record| record.details.set_custom_status(Some("another".into())));
     w.fenced(w.manage().amend(other.into()).await, "another amendment of the same revision");
 }
 
@@ -91,7 +91,7 @@ pub async fn r02d_an_amendment_raises_the_epoch(fixture: &dyn Fixture) {
     w.start("order").await;
     let holder = w.session().await;
     let held = holder.turn().await;
-    let step = Step::of(&held).record(|record| record.custom_status = Some("amended".into()));
+    let step = Step::of(&held).record(|record| record.details.set_custom_status(Some("amended".into())));
     let blind = step.fence(|fence| fence.epoch = Epoch(fence.epoch.0 + 9));
     let amended = w.ok(w.manage().amend(blind.into()).await, "amend");
     w.same(&amended.revision, &held.fence.revision.next(), "an amendment is a commit");
@@ -100,7 +100,8 @@ pub async fn r02d_an_amendment_raises_the_epoch(fixture: &dyn Fixture) {
     let order = stored.instance("order").expect("it was amended");
     w.check(order.epoch > held.fence.epoch, "an amendment raises the epoch");
     w.same(&order.holder, &None, "an amendment leaves the instance unheld");
-    w.same(&order.record.custom_status, &Some("amended".into()), "an amendment changes the record");
+    let amended = dauer_store::Payload::from("amended");
+    w.same(&order.record.details.custom_status(), &Some(&amended), "an amendment changes the record");
 }
 
 /// A checkpoint that uses the result of a task which its session no longer holds is refused as a whole.

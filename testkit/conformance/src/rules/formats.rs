@@ -111,7 +111,7 @@ pub async fn r16c_values_come_back_whole(fixture: &dyn Fixture) {
     let stored = w.snapshot().await;
     let found = stored.instance("order").map(|order| order.record.clone()).expect("it runs");
     let (revision, times) = (found.revision, found.times.clone());
-    let expected = Record { revision, times, ..written.record };
+    let expected = Record { revision, times, ..written.record.after(&turn.record.details) };
     w.same(&found, &expected, "a record comes back as it was written");
     w.deliver(w.event_to("order")).await;
     let turn = session.turn().await;
@@ -130,12 +130,14 @@ fn full(record: &mut Record) {
     record.tags = [("zone".to_owned(), "north".to_owned())].into();
     record.parent =
         Some(Box::new(Parent { instance: owner.clone(), execution: ExecutionId(u128::MAX), event_id: -5 }));
-    (record.custom_status, record.output) = (Some("\u{fc}ber".into()), Some("".into()));
-    (record.failure, record.trace) = (blob(), blob());
+    let details = &mut record.details;
+    details.set_custom_status(Some("\u{fc}ber".into()));
+    details.set_output(Some("".into()));
+    details.set_failure(blob());
+    details.set_trace(blob());
     let lock = Lock { section: "one".into(), owner, owner_execution: ExecutionId(1) };
     let early_unlocks = vec!["two".into(), "three".into()];
-    record.entity =
-        Some(Box::new(EntityRecord { state: Some("{}".into()), lock: Some(lock), early_unlocks }));
+    details.set_entity(Some(EntityRecord { state: Some("{}".into()), lock: Some(lock), early_unlocks }));
 }
 
 /// What one store had sent and not yet confirmed, another delivers: messages in a loaded outbox reach their targets.

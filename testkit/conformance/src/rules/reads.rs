@@ -18,11 +18,16 @@ pub async fn r13a_get_sees_every_acknowledged_write(fixture: &dyn Fixture) {
     w.same(&w.found("order").await.1.status, &Status::Pending, "a start is seen at once");
     for revision in 1..4 {
         let status: Payload = format!("step {revision}").into();
-        w.run(|turn| Step::of(turn).record(|record| record.custom_status = Some(status.clone()))).await;
+        w.run(|turn| Step::of(turn).record(|record| record.details.set_custom_status(Some(status.clone()))))
+            .await;
         let (fence, record) = w.found("order").await;
         w.same(&fence.revision, &Revision(revision), "a commit is seen at once");
         w.same(&record.revision, &Revision(revision), "a commit is seen at once, in the record too");
-        w.same(&record.custom_status, &Some(status), "a commit is seen at once, with all it changed");
+        w.same(
+            &record.details.custom_status(),
+            &Some(&status),
+            "a commit is seen at once, with all it changed",
+        );
         w.deliver(w.event_to("order")).await;
     }
 

@@ -31,13 +31,19 @@ pub(crate) fn refusal(stalled: &Stalled) {
 
 /// Checks a checkpoint that was made from `input` and the ledger `before`.
 pub(crate) fn finished(input: &Input, before: &Ledger, finished: &Finished, limits: &TurnLimits) {
-    let Finished { checkpoint, ledger, events } = finished;
+    let Finished { checkpoint, details, ledger, events } = finished;
     assert_eq!(checkpoint.fence, input.fence, "a commit carries what was claimed");
     consumed(input, checkpoint);
     history(before, checkpoint, ledger);
     produced(checkpoint);
     let record = &checkpoint.record;
     assert_eq!(record.history_len, ledger.events(), "the record counts the history");
+    let carried = record.details.as_ref().is_none_or(|carried| carried == details);
+    assert!(carried, "a checkpoint carries other details than the turn leaves");
+    assert!(
+        record.details.is_some() || input.record.details == *details,
+        "a checkpoint says nothing of changed details"
+    );
     assert_eq!(record.status.is_ended(), record.hold == Hold::Ended, "ended and held as such");
     assert!(record.trouble.is_none() && record.attempts == 0, "a turn that was taken leaves no trouble");
     assert!(ledger.open_count() <= limits.open_tasks);

@@ -1,8 +1,9 @@
 //! Commits and amendments (2, 3, 7, 10, 19, 20).
 
 use dauer_store::{
-    Batch, Checkpoint, Class, Committed, Completion, DropReason, Fence, History, HostId, InstanceId,
-    MessageId, Record, Refused, SessionId, Status, StoredBatch, TaskLease, Then, Times, Timestamp,
+    Batch, Checkpoint, Class, Committed, Completion, DropReason, EntityRecord, Fence, History, HostId,
+    InstanceId, MessageId, NextRecord, Record, Refused, SessionId, Status, StoredBatch, TaskLease, Then,
+    Times, Timestamp,
 };
 
 use super::State;
@@ -206,10 +207,11 @@ impl State {
         }
     }
 
-    fn write_record(&mut self, id: &InstanceId, mut record: Record) {
+    fn write_record(&mut self, id: &InstanceId, record: NextRecord) {
         let (moment, now) = (self.moment, self.now());
         let Some(instance) = self.instances.get_mut(id) else { return };
         let old = instance.record.clone();
+        let mut record = record.after(&old.details);
         let begun = record.start != old.start;
         if begun && !moment.makes(M::ReplacedStartForgotten) {
             instance.remember(old.start, now);
@@ -220,7 +222,10 @@ impl State {
         record.attempts = if moment.makes(M::AttemptsKept) { old.attempts } else { 0 };
         record.trouble = None;
         if moment.makes(M::RecordForgetsUnlocks) {
-            record.entity.iter_mut().for_each(|entity| entity.early_unlocks.clear());
+            let forgets =
+                |entity: &EntityRecord| EntityRecord { early_unlocks: Vec::new(), ..entity.clone() };
+            let entity = record.details.entity().map(forgets);
+            record.details.set_entity(entity);
         }
         instance.record = record;
         if begun {
