@@ -190,7 +190,7 @@ impl Client {
         // The turn's time is the store's. This client's clock may be ahead of it.
         let Some(seen) = self.inspect(instance).await? else { return Ok(Amended::Overtaken) };
         // The run goes on until a scheduled replacement is due, unless no host can run it.
-        let can_go_on = record.trouble.is_none() && record.hold != Hold::Unborn;
+        let can_go_on = record.trouble.is_none() && record.hold() != Hold::Unborn;
         if message.visible_at > seen.now && can_go_on {
             return Ok(Amended::Declined);
         }

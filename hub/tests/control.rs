@@ -142,7 +142,7 @@ async fn suspended_unborn_run_begins_when_it_is_resumed() {
     world.client.suspend(&id, Some("wait".into())).await.unwrap();
     world.client.suspend(&id, None).await.unwrap();
     let record = world.client.get(&id).await.unwrap().unwrap();
-    assert_eq!((record.status, record.hold), (Status::Suspended, Hold::Unborn));
+    assert_eq!((record.status, record.hold()), (Status::Suspended, Hold::Unborn));
     let _host = world.host(Chain::new(), HostOptions::default());
     pass(60).await;
     let record = world.client.get(&id).await.unwrap().unwrap();
@@ -406,7 +406,7 @@ async fn start_behind_an_ended_run_is_suspended() {
     let id = ended_before_a_start(&world).await;
     world.client.suspend(&id, None).await.unwrap();
     let record = world.client.get(&id).await.unwrap().unwrap();
-    assert_eq!((record.execution, record.hold), (ExecutionId(9), Hold::Unborn));
+    assert_eq!((record.execution, record.hold()), (ExecutionId(9), Hold::Unborn));
     world.client.resume(&id, None).await.unwrap();
     let _host = world.host(Chain::new(), HostOptions::default());
     assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "2");
@@ -466,7 +466,7 @@ async fn end_and_leave_start(world: &World, id: &InstanceId, record: dauer_core:
         consumed: Vec::new(),
         completions: Vec::new(),
         history: History::Append(dauer_core::model::Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: dauer_core::model::Record { status: Status::Terminated, hold: Hold::Ended, ..record.clone() }
+        record: dauer_core::model::Record { status: Status::Terminated, ..record.clone() }
             .since(&record.details),
         tasks: Vec::new(),
         timers: Vec::new(),

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Fence, History, Hold, Message, Record};
+use dauer_core::model::{Fence, History, Message, Record};
 use dauer_core::turn::{Finished, Input};
 use dauer_core::{Epoch, ExecutionId, InstanceId, Revision, Timestamp};
 use dauer_proto::HistoryEvent;
@@ -118,7 +118,7 @@ impl Instance {
     fn drop_of_run(&mut self) {
         let execution = self.record.execution;
         self.inbox.retain(|message| is_for_run(message, execution) || OpenedRun::of((), message).is_some());
-        if self.record.hold != Hold::Ended {
+        if !self.record.status.is_ended() {
             return;
         }
         let openings = self.openings();

@@ -1,5 +1,6 @@
 //! The record of an instance: everything but its history.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use dauer_proto::OrchestrationStatus;
@@ -65,9 +66,10 @@ impl From<OrchestrationStatus> for Status {
     }
 }
 
-/// Which waiting messages an instance takes. Set by every commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hold {
+/// Which waiting messages an instance takes: [`Record::hold`] finds it. `O` is the instance that has locked an entity, or a
+/// reference to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold<O = InstanceId> {
     /// All.
     Open,
     /// Start and control: not started, or suspended.
@@ -75,12 +77,12 @@ pub enum Hold {
     /// Control only: suspended before it began. Its own start waits with everything else.
     Unborn,
     /// Control, and messages of that instance: an entity locked by it.
-    From(InstanceId),
+    From(O),
     /// Start and rewind: the run has ended. Others are dropped and counted.
     Ended,
 }
 
-impl Hold {
+impl<O: Borrow<InstanceId>> Hold<O> {
     /// Whether a message of that class and sender is delivered.
     #[must_use]
     pub fn admits(&self, message: &Message) -> bool {
@@ -89,8 +91,32 @@ impl Hold {
             | (Self::Control, Class::Start(_) | Class::Control(_))
             | (Self::Unborn | Self::From(_), Class::Control(_))
             | (Self::Ended, Class::Start(_) | Class::Rewind(_)) => true,
-            (Self::From(owner), _) => message.origin.sender() == Some(owner),
+            (Self::From(owner), _) => message.origin.sender() == Some(owner.borrow()),
             (Self::Control | Self::Unborn | Self::Ended, _) => false,
+        }
+    }
+
+    /// The same without the owner.
+    #[must_use]
+    pub fn as_ref(&self) -> Hold<&InstanceId> {
+        match self {
+            Self::Open => Hold::Open,
+            Self::Control => Hold::Control,
+            Self::Unborn => Hold::Unborn,
+            Self::From(owner) => Hold::From(owner.borrow()),
+            Self::Ended => Hold::Ended,
+        }
+    }
+
+    /// The same with an owner of its own.
+    #[must_use]
+    pub fn to_owned(&self) -> Hold {
+        match self {
+            Self::Open => Hold::Open,
+            Self::Control => Hold::Control,
+            Self::Unborn => Hold::Unborn,
+            Self::From(owner) => Hold::From(owner.borrow().clone()),
+            Self::Ended => Hold::Ended,
         }
     }
 }
@@ -193,8 +219,6 @@ pub struct Record<D = Details> {
     pub revision: Revision,
     /// Where it stands.
     pub status: Status,
-    /// Which messages it takes.
-    pub hold: Hold,
     /// When things happened; set by the store.
     pub times: Times,
     /// Events in the history of the current run.
@@ -226,7 +250,6 @@ impl<D> Record<D> {
             generation: self.generation,
             revision: self.revision,
             status: self.status,
-            hold: self.hold,
             times: self.times,
             history_len: self.history_len,
             history_bytes: self.history_bytes,
@@ -241,15 +264,22 @@ impl<D> Record<D> {
 }
 
 impl<D> Record<D> {
-    fn show_head<'f, 'a>(&self, f: &'f mut fmt::Formatter<'a>) -> fmt::DebugStruct<'f, 'a> {
+    fn show_head<'f, 'a>(
+        &self,
+        f: &'f mut fmt::Formatter<'a>,
+        hold: Option<Hold<&InstanceId>>,
+    ) -> fmt::DebugStruct<'f, 'a> {
         let mut shown = f.debug_struct("Record");
         shown
             .field("queue", &self.queue)
             .field("execution", &self.execution)
             .field("generation", &self.generation)
             .field("revision", &self.revision)
-            .field("status", &self.status)
-            .field("hold", &self.hold)
+            .field("status", &self.status);
+        if let Some(hold) = hold {
+            shown.field("hold", &hold);
+        }
+        shown
             .field("times", &self.times)
             .field("history_len", &self.history_len)
             .field("history_bytes", &self.history_bytes)
@@ -266,7 +296,7 @@ impl<D> Record<D> {
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details = &self.details;
-        self.show_head(f)
+        self.show_head(f, Some(self.hold()))
             .field("custom_status", &details.custom_status())
             .field("output", &details.output())
             .field("failure", &details.failure())
@@ -278,7 +308,7 @@ impl fmt::Debug for Record {
 
 impl fmt::Debug for NextRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.show_head(f).field("details", &self.details).finish()
+        self.show_head(f, None).field("details", &self.details).finish()
     }
 }
 
@@ -300,7 +330,6 @@ impl Record {
             generation: 0,
             revision: Revision::default(),
             status: Status::Pending,
-            hold: Hold::Control,
             times: Times::default(),
             history_len: 0,
             history_bytes: 0,
@@ -319,10 +348,31 @@ impl Record {
         self.map(|details| (!details.is_shared_with(before)).then_some(details))
     }
 
+    /// Which messages it takes.
+    ///
+    /// A suspended run has begun when its history has an event: its start is the first. A run that is suspended before it began
+    /// has no event that says so, and its history stays empty until it is resumed. So the length of the history is the bit by
+    /// which [`Hold::Unborn`] is told from [`Hold::Control`], and nothing else is stored for it.
+    #[must_use]
+    pub fn hold(&self) -> Hold<&InstanceId> {
+        match self.status {
+            Status::Pending => Hold::Control,
+            Status::Suspended if self.history_len == 0 => Hold::Unborn,
+            Status::Suspended => Hold::Control,
+            Status::Running => self.locked_by().map_or(Hold::Open, Hold::From),
+            Status::Completed | Status::Failed | Status::Terminated | Status::Canceled => Hold::Ended,
+        }
+    }
+
+    /// The orchestration that has locked the entity.
+    fn locked_by(&self) -> Option<&InstanceId> {
+        self.details.entity()?.lock.as_ref().map(|lock| &lock.owner)
+    }
+
     /// Whether the instance waits for its first turn: pending, or suspended before it began.
     #[must_use]
     pub fn is_unborn(&self) -> bool {
-        self.status == Status::Pending || self.hold == Hold::Unborn
+        self.status == Status::Pending || self.hold() == Hold::Unborn
     }
 
     /// The record of an entity that a message creates, in a hub whose floor is at `floor`. Entities are always open for
@@ -334,7 +384,7 @@ impl Record {
         let record = Self::pending(queue, execution, first.id);
         let mut details = Details::new();
         details.set_entity(Some(EntityRecord::default()));
-        Self { hold: Hold::Open, status: Status::Running, details, ..record }
+        Self { status: Status::Running, details, ..record }
     }
 }
 
@@ -419,13 +469,30 @@ mod tests {
         assert_eq!(admitted(Hold::Ended), [1, 1, 0, 0, 0, 0, 0, 0]);
     }
 
+    #[test]
+    fn hold_follows_from_status_history_and_lock() {
+        let of = |status, history_len| Record { status, history_len, ..record() };
+        assert_eq!(of(Status::Pending, 0).hold(), Hold::Control);
+        assert_eq!(of(Status::Suspended, 0).hold(), Hold::Unborn);
+        assert_eq!(of(Status::Suspended, 1).hold(), Hold::Control);
+        for ended in [Status::Completed, Status::Failed, Status::Terminated, Status::Canceled] {
+            assert_eq!(of(ended, 3).hold(), Hold::Ended);
+        }
+        let mut locked = of(Status::Running, 3);
+        assert_eq!(locked.hold(), Hold::Open);
+        let lock = Lock { section: "s".into(), owner: id("owner"), owner_execution: ExecutionId(2) };
+        locked.details.set_entity(Some(EntityRecord { lock: Some(lock), ..EntityRecord::default() }));
+        assert_eq!(locked.hold(), Hold::From(&id("owner")));
+        assert_eq!(locked.hold().to_owned().as_ref(), locked.hold());
+    }
+
     /// A message to an absent entity brings it into being (rule 5): it is there at once, and takes messages.
     #[test]
     fn an_entity_is_open_for_messages_from_the_first() {
         let first = message(Class::Ordinary, Some("owner"));
         let entity = Record::entity("lamp", &first, Revision(3));
         assert_eq!(entity.queue, QueueKey::new(Kind::Entity, "lamp", None));
-        assert_eq!((entity.status, entity.hold.clone()), (Status::Running, Hold::Open));
+        assert_eq!((entity.status, entity.hold()), (Status::Running, Hold::Open));
         assert_eq!(entity.details.entity(), Some(&EntityRecord::default()));
         assert_eq!(
             (entity.start, entity.execution),

@@ -14,7 +14,7 @@ pub(super) fn not_yet_due<'a>(record: &Record, came: Came<'a>) -> Option<&'a Mes
     };
     let start = came.messages.iter().find(own)?;
     let early = record.status == Status::Pending && start.visible_at > came.now;
-    (early || record.hold == Hold::Unborn).then_some(start)
+    (early || record.hold() == Hold::Unborn).then_some(start)
 }
 
 /// What happens to an instance before its scheduled time, or while it is suspended before it began: terminate ends it,

@@ -7,7 +7,7 @@ use dauer_proto::{
 use crate::identity;
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
-use crate::model::{Class, Control, Encoded, Hold, Payload, Record, Status};
+use crate::model::{Class, Control, Encoded, Payload, Record, Status};
 use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, Outgoing};
 use crate::turn::finish::close;
@@ -52,7 +52,7 @@ pub(crate) fn end(effects: &mut Effects<'_>, mut record: Record, ending: Ending)
     }
     release_locks(effects);
     effects.append(event::execution_completed(now, ending.event_id, status, result, details))?;
-    (record.status, record.hold) = (ending.status, Hold::Ended);
+    record.status = ending.status;
     record.details.set_output(ending.result.map(Payload::from));
     record.details.set_failure(ending.failure.as_ref().map(Encoded::new));
     Ok(record)

@@ -12,8 +12,8 @@ use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
 use crate::model::{
-    Batch, Checkpoint, Class, Control, Encoded, History, Hold, Kind, Message, Opening, Payload, QueueKey,
-    Record, Status, Then,
+    Batch, Checkpoint, Class, Control, Encoded, History, Kind, Message, Opening, Payload, QueueKey, Record,
+    Status, Then,
 };
 use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, check_labels, invalid, split};
@@ -53,13 +53,9 @@ pub fn finish(plan: Plan, ledger: Ledger, answer: Answer, limits: &TurnLimits) -
     }
 }
 
-/// Sets status and hold of a run that has begun and goes on.
+/// Sets the status of a run that has begun and goes on.
 pub(crate) fn stand(record: &mut Record, ledger: &Ledger) {
-    (record.status, record.hold) = if ledger.is_suspended() {
-        (Status::Suspended, Hold::Control)
-    } else {
-        (Status::Running, Hold::Open)
-    };
+    record.status = if ledger.is_suspended() { Status::Suspended } else { Status::Running };
 }
 
 /// The output that a terminate among these events asks for, if there is one.
@@ -173,7 +169,6 @@ fn continue_as_new(
         execution,
         generation: record.generation + 1,
         status: Status::Running,
-        hold: Hold::Open,
         tags: tags.into(),
         ..record
     };

@@ -17,7 +17,7 @@ use crate::identity;
 use crate::ids::{MessageId, Timestamp};
 use crate::ledger::{self, Ledger};
 use crate::model::{
-    Batch, Checkpoint, Class, Encoded, Fate, Fence, History, Hold, Message, Record, Status, TroubleKind,
+    Batch, Checkpoint, Class, Encoded, Fate, Fence, History, Message, Record, Status, TroubleKind,
 };
 use crate::turn::act::{Effects, Outgoing, entity, invalid};
 use crate::turn::end::room_to_end;
@@ -173,7 +173,6 @@ fn close(
     let batch = Batch::join(&effects.encoded, carried, produced)?;
     let record = Record {
         status: Status::Running,
-        hold: Hold::Open,
         history_len: effects.ledger.events(),
         history_bytes: batch.events.len() as u64,
         ..effects.plan.record.clone()

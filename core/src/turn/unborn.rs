@@ -5,16 +5,16 @@ use crate::model::{Control, Hold, Message, Record, Status};
 /// Suspends or resumes a run that has not begun; `start` is what it begins with. Returns whether that changed the record.
 /// A terminate changes nothing here: it ends the run.
 pub(super) fn control(record: &mut Record, start: &Message, control: Control) -> bool {
-    let held = match control {
-        Control::Suspend => (Status::Suspended, Hold::Unborn),
+    let status = match control {
+        Control::Suspend => Status::Suspended,
         // A run that was continued as new keeps the start of the first run in its record. It was Running before.
-        Control::Resume if start.id != record.start => (Status::Running, Hold::Open),
-        Control::Resume => (Status::Pending, Hold::Control),
+        Control::Resume if start.id != record.start => Status::Running,
+        Control::Resume => Status::Pending,
         Control::Terminate => return false,
     };
-    let changed = (control == Control::Resume) == (record.hold == Hold::Unborn);
+    let changed = (control == Control::Resume) == (record.hold() == Hold::Unborn);
     if changed {
-        (record.status, record.hold) = held;
+        record.status = status;
     }
     changed
 }

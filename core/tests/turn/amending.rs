@@ -55,7 +55,7 @@ fn terminating_an_unborn_run_consumes_its_start() {
          → i SubOrchestrationInstanceFailed 1 !OrchestrationTerminated: The sub-orchestration 'c' was terminated.
          = Terminated");
     assert!(run.inbox.is_empty(), "a start that is left blocks purge and create");
-    assert_eq!((run.record.hold.clone(), run.record.revision), (Hold::Ended, Revision(1)));
+    assert_eq!((run.record.hold(), run.record.revision), (Hold::Ended, Revision(1)));
 }
 
 /// The host and the client that end the same unborn run write the same history.
@@ -118,7 +118,7 @@ fn amending_an_unborn_run_without_its_start_is_refused() {
 #[test]
 fn suspended_unborn_run_begins_only_when_resumed() {
     let mut run = suspended();
-    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Suspended, Hold::Unborn));
+    assert_eq!((run.record.status, run.record.hold()), (Status::Suspended, Hold::Unborn));
     assert!(run.claim().is_empty(), "its start waits");
     run.raise("early", None);
     assert!(run.claim().is_empty(), "and so does an event");
@@ -184,7 +184,7 @@ fn resumed_continued_run_is_running_as_before() {
     assert!(run.claim().is_empty());
     let message = resumption(&mut run);
     amended(&mut run, message).is("dropped Obeyed\n= Running");
-    assert_eq!(run.record.hold, Hold::Open);
+    assert_eq!(run.record.hold(), Hold::Open);
     run.turn([]).is("OrchestratorStarted @1000\nExecutionStarted#0 order(again)\n= Running");
 }
 
@@ -194,7 +194,7 @@ fn begun_run_is_suspended_and_resumed_from_outside() {
     let mut run = Run::running([task(1, "pay")]);
     let message = suspension(&mut run);
     amended(&mut run, message).is("OrchestratorStarted @1000\nExecutionSuspended\n= Suspended");
-    assert_eq!(run.record.hold, Hold::Control);
+    assert_eq!(run.record.hold(), Hold::Control);
     let message = resumption(&mut run);
     amended(&mut run, message).is("OrchestratorStarted @1000\nExecutionResumed\n= Running");
     run.complete(1, "ok").turn([completed(2, "done")]);

@@ -178,7 +178,7 @@ fn a_repeat_of_the_same_start_is_dropped_in_every_state() {
     child.complete(1, "ok").turn([completed(2, "done")]);
     let step = child.deliver(start.clone()).turn([]);
     step.is("dropped Repeat\n= Completed");
-    assert_eq!(child.record.hold, Hold::Ended);
+    assert_eq!(child.record.hold(), Hold::Ended);
     let stored = &child.history.last().unwrap().batch;
     assert_eq!(stored.consumed, [(start.id, Fate::Dropped(DropReason::Repeat))]);
 }

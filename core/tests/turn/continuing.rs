@@ -36,7 +36,7 @@ fn behaviour_28_the_next_run_begins_with_its_start_and_what_is_carried_over() {
         panic!("the old history is gone")
     };
     assert!(batches.is_empty());
-    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Running, Hold::Open));
+    assert_eq!((run.record.status, run.record.hold()), (Status::Running, Hold::Open));
     assert_eq!((run.record.generation, run.record.start), (1, first.start));
     assert_eq!((run.record.times.created, &run.record.tags), (Timestamp(900), &tags.into()));
     assert_eq!((run.record.details.custom_status(), run.record.queue.clone()), (None, first.queue));
@@ -286,7 +286,7 @@ fn behaviour_28_the_start_of_the_next_run_names_that_run() {
 fn behaviour_28_a_run_that_continues_in_its_first_turn_is_open() {
     let mut run = Run::start("order", None);
     run.turn([continued(1, "", vec![])]);
-    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Running, Hold::Open));
+    assert_eq!((run.record.status, run.record.hold()), (Status::Running, Hold::Open));
 }
 
 /// What the code reported of itself was of the run that is over.

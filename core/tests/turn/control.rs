@@ -15,11 +15,11 @@ fn behaviour_30_a_suspend_ends_the_batch_and_holds_the_instance() {
          EventRaised before
          ExecutionSuspended
          = Suspended");
-    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Suspended, Hold::Control));
+    assert_eq!((run.record.status, run.record.hold()), (Status::Suspended, Hold::Control));
     assert_eq!(run.inbox.len(), 2, "what came later waits");
     assert!(run.claim().is_empty(), "and wakes nobody");
     run.resume().turn([]).is("OrchestratorStarted @1000\nExecutionResumed\n= Running");
-    assert_eq!(run.record.hold, Hold::Open);
+    assert_eq!(run.record.hold(), Hold::Open);
     let last = run.turn([]);
     last.is("OrchestratorStarted @1000\nEventRaised after\nTaskCompleted 1(ok)\n= Running");
 }
@@ -68,7 +68,7 @@ fn behaviour_30_terminate_works_on_a_suspended_instance() {
          ExecutionCompleted#2 Terminated(bye)
          → c ExecutionTerminated ("the parent was terminated") recurse
          = Terminated"#);
-    assert_eq!(run.record.hold, Hold::Ended, "not Suspended, as in Go");
+    assert_eq!(run.record.hold(), Hold::Ended, "not Suspended, as in Go");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn behaviour_31_a_message_for_an_ended_instance_is_dropped() {
     let mut run = Run::running([task(1, "pay"), completed(2, "done")]);
     run.terminate(None, true).raise("x", None).complete(1, "ok");
     // A store drops them; one that delivers them anyway does not bring the run back to life.
-    run.record.hold = Hold::Open;
+    run.careless = true;
     run.turn([]).is("dropped Ended\ndropped Ended\ndropped Ended\n= Completed");
     assert_eq!(run.record.status, Status::Completed);
 }
@@ -206,7 +206,7 @@ fn behaviour_36_suspend_before_a_scheduled_start_holds_it_back() {
     let mut run = scheduled();
     run.at(2_000).suspend().raise("early", None);
     run.turn([]).is("dropped Obeyed\n= Suspended");
-    assert_eq!(run.record.hold, Hold::Unborn);
+    assert_eq!(run.record.hold(), Hold::Unborn);
     run.at(9_000);
     assert!(run.claim().is_empty(), "its time has come, and it is suspended");
     run.resume().turn([]).is("dropped Obeyed\n= Pending");
@@ -242,7 +242,7 @@ fn behaviour_36_events_before_a_scheduled_start_wait_for_it() {
     run.at(2_000).raise("early", None);
     assert_eq!(run.claim().len(), 1, "only the start, for a turn that something else wakes");
     // Even a store that hands the event out too early does no harm.
-    run.record.hold = Hold::Open;
+    run.careless = true;
     run.turn([]).is("= Pending");
     run.at(9_000).turn([]).is("OrchestratorStarted @9000
          ExecutionStarted#0 order
@@ -309,5 +309,5 @@ fn suspension_of_a_replaced_run_does_not_reach_the_next() {
     run.at(2_000).suspend().turn([]);
     let other = run.other_start("other", Over::Terminate);
     run.amend(other).unwrap().expect("it replaces the run");
-    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Pending, Hold::Control));
+    assert_eq!((run.record.status, run.record.hold()), (Status::Pending, Hold::Control));
 }

@@ -26,7 +26,7 @@ fn trouble_that_is_final_fails_the_run_with_its_reason() {
          → i SubOrchestrationInstanceFailed 1 !Panic: index out of bounds
          → @counter@a EntityUnlockSent s @counter@a by c
          = Failed");
-    assert_eq!((run.record.hold.clone(), run.record.details.custom_status().cloned()), (Hold::Ended, before));
+    assert_eq!((run.record.hold(), run.record.details.custom_status().cloned()), (Hold::Ended, before));
     assert!(run.inbox.is_empty(), "the messages of the failed turn are used up");
 }
 
@@ -57,10 +57,7 @@ fn an_end_from_outside_tells_everyone_and_leaves_the_inbox() {
          → grandchild ExecutionTerminated ("the parent was terminated") recurse
          → @counter@a EntityUnlockSent s @counter@a by c
          = Terminated"#);
-    assert_eq!(
-        (run.record.details.output().unwrap().as_str(), run.record.hold.clone()),
-        ("stuck", Hold::Ended)
-    );
+    assert_eq!((run.record.details.output().unwrap().as_str(), run.record.hold()), ("stuck", Hold::Ended));
     assert_eq!((run.inbox.len(), run.record.revision), (1, Revision(2)));
 }
 

@@ -23,8 +23,8 @@ fn behaviour_32_the_target_gets_a_raised_event_for_whichever_run_it_has() {
 fn behaviour_32_an_event_to_itself_is_lost_with_the_end_of_the_run() {
     let mut run = Run::start("order", None);
     let sent = run.turn([send_event(1, "i", "go"), completed(2, "")]).sent();
-    assert_eq!(run.record.hold, Hold::Ended);
-    assert!(!run.record.hold.admits(&sent[0]));
+    assert_eq!(run.record.hold(), Hold::Ended);
+    assert!(!run.record.hold().admits(&sent[0]));
     let mut run = Run::start("order", None);
     let sent = run.turn([send_event(1, "i", "go")]).sent();
     run.deliver(sent[0].clone()).turn([]).is("OrchestratorStarted @1000\nEventRaised go\n= Running");

@@ -67,8 +67,8 @@ fn behaviour_12_a_turn_without_new_events_is_not_sent_to_a_worker() {
 fn behaviour_12_an_event_without_the_start_stalls() {
     let mut run = Run::start("order", None);
     run.inbox.clear();
+    run.careless = true;
     run.raise("paid", None);
-    run.record.hold = dauer_core::model::Hold::Open;
     let stalled = run.refused([]);
     assert!(stalled.reason.contains("came without its start"), "{stalled}");
 }

@@ -161,7 +161,7 @@ fn a_suspension_that_was_in_force_at_the_end_is_over() {
     run.resume().turn([]);
     run.complete(0, "paid").suspend().turn([failed(1, failure("Bug", ""))]);
     run.rewind("").unwrap();
-    assert_eq!((run.record.status, run.record.hold.clone()), (Status::Running, Hold::Open));
+    assert_eq!((run.record.status, run.record.hold()), (Status::Running, Hold::Open));
     let text = run.text();
     assert_eq!(text.matches("ExecutionSuspended").count(), 1, "{text}");
     assert_eq!(text.matches("ExecutionResumed").count(), 1, "{text}");

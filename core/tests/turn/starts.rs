@@ -53,7 +53,7 @@ fn a_client_s_start_with_terminate_replaces_a_living_run_in_one_commit() {
          → @counter@a EntityUnlockSent s @counter@a by c
          first ExecutionStarted#0 fresh
          = Pending"#);
-    assert_eq!((run.record.hold.clone(), run.record.parent.clone()), (Hold::Control, None));
+    assert_eq!((run.record.hold(), run.record.parent.clone()), (Hold::Control, None));
     assert_eq!((run.record.generation, run.record.start), (1, new.id));
     assert_eq!(run.record.times.created, Timestamp(2_000));
     // What the old run waited for comes to nothing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 
-use dauer_core::model::{Checkpoint, Details, Hold, TaskFence, Then, TroubleKind};
+use dauer_core::model::{Checkpoint, Details, TaskFence, Then, TroubleKind};
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::Stalled;
 use dauer_core::{Epoch, InstanceId};
@@ -180,7 +180,7 @@ impl Dispatch {
         let mut record = record.after(&details);
         let entry = entry.filter(|_| !unknown);
         // The store never keeps what has ended. One that was won again meanwhile is no longer kept.
-        let ended = then != Then::Keep || record.hold == Hold::Ended;
+        let ended = then != Then::Keep || record.status.is_ended();
         if ended || self.slots.has_waiting_win(&fence.instance) {
             if let Some(entry) = entry {
                 self.cache.put(fence.instance.clone(), entry);

@@ -105,7 +105,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use dauer_core::model::{Hold, Kind, QueueKey, Record, Status, Times};
+    use dauer_core::model::{Kind, QueueKey, Record, Status, Times};
     use dauer_core::{Epoch, ExecutionId, HubName, InstanceId, MessageId, Timestamp};
     use dauer_faults::{Act, Call, Fate, Faulty, Op, Plan, wrap_hub};
     use dauer_memory::{MemoryStore, SystemClock};
@@ -134,7 +134,6 @@ mod tests {
         let (queue, at) = (QueueKey::new(Kind::Orchestration, "order", None), Timestamp(i64::from(number)));
         let record = Record {
             status: Status::Completed,
-            hold: Hold::Ended,
             times: Times { created: at, updated: at, completed: Some(at), ..Times::default() },
             ..Record::pending(queue, ExecutionId(1), MessageId([0; 16]))
         };

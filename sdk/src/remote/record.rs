@@ -1,8 +1,7 @@
 //! What a server tells of an instance, as a record. What the protocol does not carry is none or zero.
 
 use dauer_core::model::{
-    Encoded, EntityRecord, Hold, Kind, Lock, Parent, Payload, QueueKey, Record, Status, Times, Trouble,
-    TroubleKind,
+    Encoded, EntityRecord, Kind, Lock, Parent, Payload, QueueKey, Record, Status, Times, Trouble, TroubleKind,
 };
 use dauer_core::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
 use dauer_proto::{OrchestrationState, event, time};
@@ -39,14 +38,8 @@ pub(super) fn of(state: OrchestrationState) -> Result<(InstanceId, Record), Stri
     let parent = parent.map(InstanceId::new).transpose().map_err(|error| error.to_string())?;
     let parent = parent
         .map(|instance| Box::new(Parent { instance, execution: ExecutionId(0), event_id: event::NO_ACTION }));
-    let hold = match status {
-        Status::Pending | Status::Suspended => Hold::Control,
-        Status::Running => Hold::Open,
-        _ => Hold::Ended,
-    };
     let mut record = Record {
         status,
-        hold,
         times,
         parent,
         tags: state.tags.into(),
@@ -153,10 +146,7 @@ mod tests {
             (id.as_str(), &*record.queue.name, record.queue.version.as_deref()),
             ("order-7", "order", Some("2"))
         );
-        assert_eq!(
-            (record.status, record.hold.clone(), record.execution),
-            (Status::Failed, Hold::Ended, ExecutionId(9))
-        );
+        assert_eq!((record.status, record.execution), (Status::Failed, ExecutionId(9)));
         let (created, updated) = (Timestamp(5), Timestamp(7));
         assert_eq!(
             record.times,

@@ -8,7 +8,7 @@ use dauer::{
     ClientError, HubName, InstanceId, Orchestration, RawClientError, Record, RemoteError, Server, Status,
     Timestamp,
 };
-use dauer_core::model::{Batch, Hold, Kind, QueueKey, Tags, Task, Trouble, TroubleKind};
+use dauer_core::model::{Batch, Kind, QueueKey, Tags, Task, Trouble, TroubleKind};
 use dauer_core::{Epoch, ExecutionId, HostId, MessageId, Revision, SessionId};
 use dauer_proto::EventType;
 use dauer_store::{
@@ -159,7 +159,7 @@ async fn inspection_is_the_same_through_a_server() {
         consumed: turn.messages.iter().map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(Batch::join(&[], Vec::new(), Vec::new()).unwrap()),
-        record: Record { status: Status::Running, hold: Hold::Open, ..record.clone() }.since(&record.details),
+        record: Record { status: Status::Running, ..record.clone() }.since(&record.details),
         tasks: vec![task],
         timers: Vec::new(),
         messages: Vec::new(),

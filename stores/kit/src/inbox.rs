@@ -9,14 +9,14 @@ use crate::judge::{is_own_start, opens};
 /// Which waiting messages an instance takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Admission<'r> {
-    hold: &'r Hold,
+    hold: Hold<&'r InstanceId>,
     /// Whether a rewind created the instance, so that the instance begins with it.
     rewinds: bool,
 }
 
 impl<'r> Admission<'r> {
     /// The admission of a hold. `rewinds` says whether a rewind created the instance.
-    pub(crate) fn new(hold: &'r Hold, rewinds: bool) -> Self {
+    pub(crate) fn new(hold: Hold<&'r InstanceId>, rewinds: bool) -> Self {
         Self { hold, rewinds }
     }
 
@@ -28,19 +28,19 @@ impl<'r> Admission<'r> {
     /// an instance that [needs](Self::needs_start) it is asked for it.
     #[must_use]
     pub fn of(record: &'r Record, own_start_waits: bool) -> Self {
-        Self { hold: &record.hold, rewinds: Self::needs_start(record) && !own_start_waits }
+        Self { hold: record.hold(), rewinds: Self::needs_start(record) && !own_start_waits }
     }
 
     /// Whether the admission depends on the own start: no start ever comes to an instance that a rewind created.
     #[must_use]
     pub fn needs_start(record: &Record) -> bool {
-        record.status == Status::Pending && !matches!(record.hold, Hold::Open | Hold::Ended)
+        record.status == Status::Pending
     }
 
     /// Whether a turn gets that message once it is visible.
     #[must_use]
     pub fn admits(&self, message: &Message) -> bool {
-        if *self.hold == Hold::Ended && planted!(Defect::EndedHidesStart) {
+        if self.hold == Hold::Ended && planted!(Defect::EndedHidesStart) {
             return false;
         }
         self.hold.admits(message) || self.rewinds && matches!(message.class, Class::Rewind(_))
@@ -87,14 +87,14 @@ fn begins(record: &Record, message: &Message) -> bool {
 /// Whether a turn begins with that waiting message, even if it is not due.
 #[must_use]
 pub fn leads(record: &Record, message: &Message) -> bool {
-    if record.hold == Hold::Unborn { begins(record, message) } else { is_own_start(record, message) }
+    if record.hold() == Hold::Unborn { begins(record, message) } else { is_own_start(record, message) }
 }
 
 /// Whether a turn may consist of the start that leads it. Otherwise the start waits for another message: it is not due, or
 /// its run is suspended before it began.
 #[must_use]
 pub fn begins_alone(record: &Record, visible_at: Timestamp, now: Timestamp) -> bool {
-    visible_at <= now && record.hold != Hold::Unborn
+    visible_at <= now && record.hold() != Hold::Unborn
 }
 
 /// A waiting message that a turn may get.

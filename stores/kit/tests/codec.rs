@@ -10,9 +10,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use dauer_store::{
-    Class, Control, Details, DropReason, Encoded, EntityRecord, Epoch, ExecutionId, Fate, Fence, Hold,
-    InstanceId, Item, Kind, Lock, Message, MessageId, Opening, Origin, Over, Parent, Payload, QueueKey,
-    Record, Refused, Revision, Status, Task, TaskFence, Times, Timestamp, Trouble, TroubleKind,
+    Class, Control, Details, DropReason, Encoded, EntityRecord, Epoch, ExecutionId, Fate, Fence, InstanceId,
+    Item, Kind, Lock, Message, MessageId, Opening, Origin, Over, Parent, Payload, QueueKey, Record, Refused,
+    Revision, Status, Task, TaskFence, Times, Timestamp, Trouble, TroubleKind,
 };
 use dauer_store_kit::codec::{self, LastCommit, Read, Unreadable};
 
@@ -30,8 +30,7 @@ fn full() -> Record {
         queue: QueueKey::new(Kind::Entity, "counter", Some("2")),
         generation: 3,
         revision: Revision(300),
-        status: Status::Failed,
-        hold: Hold::From(id("owner")),
+        status: Status::Running,
         times: Times {
             created: Timestamp(1),
             accepted: Timestamp(2),
@@ -178,7 +177,7 @@ fn bytes_equal_the_golden_file() {
     let mut golden = Golden::default();
     for (name, record) in [("record bare", bare()), ("record full", full())] {
         let parts = |base: &[u8], details: Option<&[u8]>| {
-            let hold = codec::hold_code(&record.hold);
+            let hold = codec::hold_code(record.hold());
             let mut read = emptied(&record);
             codec::read_base(base, &mut read)?;
             codec::read_details(details, hold, &mut read)?;
@@ -286,6 +285,20 @@ fn damaged_bytes_are_refused_as_corrupt() {
         assert!(matches!(Refused::from(error), Refused::Corrupt(_)));
     }
     assert!(codec::number(&[0; 15]).is_err() && codec::instance_id("").is_err());
+}
+
+#[test]
+fn stored_hold_that_contradicts_the_record_is_damage() {
+    let ended = Record { status: Status::Failed, ..bare() };
+    for (record, wrong) in [(bare(), 5), (full(), 1), (ended, 1)] {
+        let details = codec::write_details(&record);
+        let read = |hold| codec::read_details(details.as_deref(), hold, &mut emptied(&record));
+        assert!(read(codec::hold_code(record.hold())).is_ok());
+        let error = read(wrong).unwrap_err();
+        assert!(matches!(error, Unreadable::Damaged(_)), "{error}");
+    }
+    let unlocked = codec::read_details(None, codec::hold_code(full().hold()), &mut emptied(&full()));
+    assert!(matches!(unlocked, Err(Unreadable::Damaged(_))), "a lock without its owner");
 }
 
 #[test]

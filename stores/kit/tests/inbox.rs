@@ -6,8 +6,8 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use dauer_store::{
-    Class, Control, Encoded, ExecutionId, Hold, InstanceId, Kind, Message, MessageId, Opening, Origin,
-    QueueKey, Record, Revision, Status, Timestamp,
+    Class, Control, Encoded, EntityRecord, ExecutionId, InstanceId, Kind, Lock, Message, MessageId, Opening,
+    Origin, QueueKey, Record, Revision, Status, Timestamp,
 };
 use dauer_store_kit::inbox::{self, Admission, Candidate, OpenedRun, Ordinary, Room, TurnBatch};
 
@@ -19,9 +19,9 @@ fn id(text: &str) -> InstanceId {
     InstanceId::new(text).unwrap()
 }
 
-fn record(status: Status, hold: Hold) -> Record {
+fn record(status: Status) -> Record {
     let record = Record::pending(QueueKey::new(Kind::Orchestration, "pay", None), RUN, MessageId([1; 16]));
-    Record { status, hold, ..record }
+    Record { status, ..record }
 }
 
 /// A message with that number, and as many bytes.
@@ -39,7 +39,7 @@ fn message(number: u8, class: Class) -> Message {
 }
 
 fn start(run: ExecutionId) -> Box<Opening> {
-    Box::new(Opening::new(record(Status::Pending, Hold::Control).queue, run))
+    Box::new(Opening::new(record(Status::Pending).queue, run))
 }
 
 fn classes() -> [Class; 6] {
@@ -60,34 +60,33 @@ fn of_turn(sender: &str) -> Origin {
 /// An index of ordinary messages selects what the hold admits.
 #[test]
 fn admission_of_ordinary_messages_agrees_with_the_hold() {
-    let holds = [Hold::Open, Hold::Control, Hold::Unborn, Hold::From(id("owner")), Hold::Ended];
+    let mut locked = record(Status::Running);
+    let lock = Lock { section: "s".into(), owner: id("owner"), owner_execution: OTHER };
+    locked.details.set_entity(Some(EntityRecord { lock: Some(lock), ..EntityRecord::default() }));
+    let suspended = Record { history_len: 1, ..record(Status::Suspended) };
     let statuses = [Status::Pending, Status::Running, Status::Suspended, Status::Failed];
-    for hold in holds {
-        for (status, own_start_waits) in
-            statuses.into_iter().flat_map(|status| [(status, true), (status, false)])
+    let records = statuses.map(record).into_iter().chain([suspended, locked]);
+    for (record, own_start_waits) in records.flat_map(|record| [(record.clone(), true), (record, false)]) {
+        let (status, hold) = (record.status, record.hold());
+        let admission = Admission::of(&record, own_start_waits);
+        let rewinds = status == Status::Pending && !own_start_waits;
+        for (class, sender) in
+            classes().into_iter().flat_map(|class| [(class.clone(), "owner"), (class, "x")])
         {
-            let record = record(status, hold.clone());
-            let admission = Admission::of(&record, own_start_waits);
-            let rewinds = status == Status::Pending && !own_start_waits;
-            for (class, sender) in
-                classes().into_iter().flat_map(|class| [(class.clone(), "owner"), (class, "x")])
-            {
-                let (rewind, ordinary) =
-                    (matches!(class, Class::Rewind(_)), matches!(class, Class::Ordinary));
-                let message = Message { origin: of_turn(sender), ..message(2, class) };
-                let expected = hold.admits(&message) || rewind && rewinds;
-                assert_eq!(
-                    admission.admits(&message),
-                    expected,
-                    "{hold:?} {status:?} {own_start_waits} {message:?}"
-                );
-                let by_index = match admission.ordinary() {
-                    Ordinary::All => true,
-                    Ordinary::Of(owner) => message.origin.sender() == Some(owner),
-                    Ordinary::None => false,
-                };
-                assert!(!ordinary || by_index == expected, "{hold:?} {status:?} {message:?}");
-            }
+            let (rewind, ordinary) = (matches!(class, Class::Rewind(_)), matches!(class, Class::Ordinary));
+            let message = Message { origin: of_turn(sender), ..message(2, class) };
+            let expected = hold.admits(&message) || rewind && rewinds;
+            assert_eq!(
+                admission.admits(&message),
+                expected,
+                "{hold:?} {status:?} {own_start_waits} {message:?}"
+            );
+            let by_index = match admission.ordinary() {
+                Ordinary::All => true,
+                Ordinary::Of(owner) => message.origin.sender() == Some(owner),
+                Ordinary::None => false,
+            };
+            assert!(!ordinary || by_index == expected, "{hold:?} {status:?} {message:?}");
         }
     }
 }
@@ -106,8 +105,8 @@ fn arrival_is_never_in_the_past_and_postpones_nothing() {
 
 #[test]
 fn turn_begins_with_its_own_start_or_an_unborn_runs_opening() {
-    let pending = record(Status::Pending, Hold::Control);
-    let unborn = record(Status::Suspended, Hold::Unborn);
+    let pending = record(Status::Pending);
+    let unborn = record(Status::Suspended);
     let [own, other] = [1, 2].map(|number| message(number, Class::Start(start(RUN))));
     let next = message(1, Class::Start(start(OTHER)));
     let rewind = message(2, Class::Rewind(start(RUN)));

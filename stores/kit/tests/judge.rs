@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dauer_core::limits::{MEMORY_AGE_MAX, START_RETRY_MAX};
 use dauer_store::{
-    Batch, Class, Control, Create, Details, DropReason, Encoded, Epoch, ExecutionId, Hold, InstanceId, Kind,
+    Batch, Class, Control, Create, Details, DropReason, Encoded, Epoch, ExecutionId, InstanceId, Kind,
     Message, MessageId, Opening, Origin, Over, Payload, Query, QueueKey, Record, Refused, Reuse, Revision,
     Slice, Status, StoredBatch, Times, Timestamp, Trouble, TroubleKind,
 };
@@ -19,9 +19,9 @@ const NOW: Timestamp = Timestamp(1_000_000_000);
 const RUN: ExecutionId = ExecutionId(1);
 const OTHER: ExecutionId = ExecutionId(2);
 
-fn record(status: Status, hold: Hold) -> Record {
+fn record(status: Status) -> Record {
     let record = Record::pending(QueueKey::new(Kind::Orchestration, "pay", None), RUN, MessageId([1; 16]));
-    Record { status, hold, ..record }
+    Record { status, ..record }
 }
 
 fn message(class: Class, execution: Option<ExecutionId>) -> Message {
@@ -38,31 +38,35 @@ fn message(class: Class, execution: Option<ExecutionId>) -> Message {
 }
 
 fn start(run: ExecutionId) -> Box<Opening> {
-    Box::new(Opening::new(record(Status::Pending, Hold::Control).queue, run))
+    Box::new(Opening::new(record(Status::Pending).queue, run))
 }
 
 #[test]
 fn delivery_is_dropped_for_the_first_reason() {
     let none = Facts { repeats: false, for_next_run: false };
     let (repeats, next) = (Facts { repeats: true, ..none }, Facts { for_next_run: true, ..none });
-    let (open, ended) = (Hold::Open, Hold::Ended);
+    let (open, ended) = (Status::Running, Status::Failed);
     let opening = || Class::Start(start(OTHER));
     let table = [
-        (&open, Class::Ordinary, None, none, None),
-        (&open, Class::Ordinary, Some(RUN), none, None),
-        (&open, Class::Ordinary, Some(OTHER), none, Some(DropReason::OtherExecution)),
-        (&open, Class::Ordinary, Some(OTHER), repeats, Some(DropReason::Repeat)),
-        (&ended, Class::Ordinary, None, none, Some(DropReason::Ended)),
-        (&ended, Class::Control(Control::Resume), Some(RUN), none, Some(DropReason::Ended)),
-        (&ended, Class::Ordinary, Some(OTHER), none, Some(DropReason::OtherExecution)),
-        (&ended, Class::Ordinary, Some(OTHER), next, None),
-        (&ended, opening(), None, none, None),
-        (&ended, Class::Rewind(start(OTHER)), None, none, None),
-        (&ended, opening(), None, repeats, Some(DropReason::Repeat)),
+        (open, Class::Ordinary, None, none, None),
+        (open, Class::Ordinary, Some(RUN), none, None),
+        (open, Class::Ordinary, Some(OTHER), none, Some(DropReason::OtherExecution)),
+        (open, Class::Ordinary, Some(OTHER), repeats, Some(DropReason::Repeat)),
+        (ended, Class::Ordinary, None, none, Some(DropReason::Ended)),
+        (ended, Class::Control(Control::Resume), Some(RUN), none, Some(DropReason::Ended)),
+        (ended, Class::Ordinary, Some(OTHER), none, Some(DropReason::OtherExecution)),
+        (ended, Class::Ordinary, Some(OTHER), next, None),
+        (ended, opening(), None, none, None),
+        (ended, Class::Rewind(start(OTHER)), None, none, None),
+        (ended, opening(), None, repeats, Some(DropReason::Repeat)),
     ];
-    for (hold, class, execution, facts, expected) in table {
-        let (record, message) = (record(Status::Running, hold.clone()), message(class, execution));
-        assert_eq!(judge::why_dropped(&record, &message, facts), expected, "{hold:?} {message:?} {facts:?}");
+    for (status, class, execution, facts, expected) in table {
+        let (record, message) = (record(status), message(class, execution));
+        assert_eq!(
+            judge::why_dropped(&record, &message, facts),
+            expected,
+            "{status:?} {message:?} {facts:?}"
+        );
     }
 }
 
@@ -90,7 +94,7 @@ fn applied_ids_are_known_for_a_day_and_answers_and_starts_never() {
 
 #[test]
 fn own_start_is_the_start_that_the_record_names() {
-    let record = record(Status::Pending, Hold::Control);
+    let record = record(Status::Pending);
     let named = Message { id: record.start, ..message(Class::Start(start(RUN)), None) };
     assert!(judge::is_own_start(&record, &named));
     assert!(!judge::is_own_start(&record, &Message { class: Class::Rewind(start(RUN)), ..named.clone() }));
@@ -144,7 +148,7 @@ fn likeness_is_the_first_half_of_an_id() {
     assert!(![id(6, u8::MAX), id(8, 0)].iter().any(|id| alike.contains(id)));
     let late = NOW.after(START_RETRY_MAX);
     let times = Times { accepted: NOW, ..Times::default() };
-    let record = Record { start: id(7, 3), times, ..record(Status::Running, Hold::Open) };
+    let record = Record { start: id(7, 3), times, ..record(Status::Running) };
     assert_eq!(judge::begun_alike(&record, id(7, 4), late), Some(RUN));
     assert_eq!(judge::begun_alike(&record, id(8, 3), late), None);
     assert_eq!(judge::begun_alike(&record, id(7, 4), late.after(Duration::from_millis(1))), None);
@@ -155,13 +159,13 @@ fn commit_is_stamped_by_the_store() {
     let created = Timestamp(1);
     let times = Times { created, accepted: Timestamp(2), ..Times::default() };
     let (revision, attempts) = (Revision(4), 5);
-    let old = Record { times, revision, attempts, ..record(Status::Running, Hold::Open) };
+    let old = Record { times, revision, attempts, ..record(Status::Running) };
     let stamped = |mut new: Record, old: &Record| {
         judge::stamp(&mut new, old, (8, 9), NOW);
         new
     };
     let trouble = Trouble { kind: TroubleKind::Panic, reason: String::new(), since: NOW, attempts: 1 };
-    let mut new = record(Status::Running, Hold::Open);
+    let mut new = record(Status::Running);
     (new.attempts, new.trouble) = (6, Some(Box::new(trouble)));
     let goes_on = stamped(new, &old);
     assert_eq!((goes_on.revision, goes_on.history_len, goes_on.history_bytes), (Revision(5), 8, 9));
@@ -169,7 +173,7 @@ fn commit_is_stamped_by_the_store() {
     let expected = Times { created, accepted: Timestamp(2), updated: NOW, scheduled: None, completed: None };
     assert_eq!(goes_on.times, expected);
     // Another start: a new instance in the same place, unless the commit names the old time of creation.
-    let other = Record { start: MessageId([9; 16]), ..record(Status::Completed, Hold::Ended) };
+    let other = Record { start: MessageId([9; 16]), ..record(Status::Completed) };
     let begun = stamped(other.clone(), &old);
     assert_eq!((begun.times.created, begun.times.accepted, begun.times.completed), (NOW, NOW, Some(NOW)));
     let kept = Record { times: Times { created, ..Times::default() }, ..other };
@@ -184,16 +188,16 @@ fn commit_is_stamped_by_the_store() {
 #[test]
 fn newborn_has_the_times_and_revision_of_its_creation() {
     let times = Times { scheduled: Some(Timestamp(9)), ..Times::default() };
-    let sent = Record { times, ..record(Status::Pending, Hold::Control) };
+    let sent = Record { times, ..record(Status::Pending) };
     let born = judge::newborn(sent, Revision(3), NOW);
     let scheduled = Some(Timestamp(9));
     let times = Times { created: NOW, accepted: NOW, updated: NOW, scheduled, completed: None };
-    assert_eq!(born, Record { times, revision: Revision(3), ..record(Status::Pending, Hold::Control) });
+    assert_eq!(born, Record { times, revision: Revision(3), ..record(Status::Pending) });
 }
 
 #[test]
 fn change_is_shown_if_status_run_or_custom_status_differ() {
-    let old = record(Status::Running, Hold::Open);
+    let old = record(Status::Running);
     let shown = |new: Record| judge::is_shown(&old, &new);
     assert!(!shown(Record { history_len: 9, ..old.clone() }));
     assert!(shown(Record { status: Status::Suspended, ..old.clone() }));
@@ -211,7 +215,7 @@ fn change_is_shown_if_status_run_or_custom_status_differ() {
 fn trouble_of_the_same_kind_goes_on() {
     let trouble =
         |kind, since| Trouble { kind, reason: "r".to_owned(), since: Timestamp(since), attempts: 77 };
-    let mut record = record(Status::Running, Hold::Open);
+    let mut record = record(Status::Running);
     judge::release_turn(&mut record, true, Some(trouble(TroubleKind::Panic, 1)));
     judge::release_turn(&mut record, false, None);
     judge::release_turn(&mut record, true, Some(trouble(TroubleKind::Panic, 2)));
@@ -228,7 +232,7 @@ fn query_matches_if_all_conditions_hold() {
     let id = InstanceId::new("order-1").unwrap();
     let times = Times { created: NOW, ..Times::default() };
     let tags = [("a".to_owned(), "b".to_owned())];
-    let record = Record { times, tags: tags.clone().into(), ..record(Status::Running, Hold::Open) };
+    let record = Record { times, tags: tags.clone().into(), ..record(Status::Running) };
     let matches = |query: Query| judge::matches(&query, &id, &record);
     let any = Query::default;
     let (before, after) = (Timestamp(NOW.0 - 1), Timestamp(NOW.0 + 1));
@@ -254,9 +258,9 @@ fn query_matches_if_all_conditions_hold() {
 
 #[test]
 fn next_start_is_that_of_the_own_run_until_the_run_has_ended() {
-    let new = record(Status::Pending, Hold::Control);
-    let running = Record { history_len: 1, ..record(Status::Running, Hold::Open) };
-    let ended = Record { history_len: 1, ..record(Status::Failed, Hold::Ended) };
+    let new = record(Status::Pending);
+    let running = Record { history_len: 1, ..record(Status::Running) };
+    let ended = Record { history_len: 1, ..record(Status::Failed) };
     assert_eq!([&new, &running, &ended].map(judge::awaits_start), [true, false, true]);
     let [own, other] = [RUN, OTHER].map(|run| message(Class::Start(start(run)), None));
     assert!(judge::is_next_start(&new, &own) && !judge::is_next_start(&new, &other));
@@ -297,7 +301,7 @@ fn slice_has_whole_batches_and_always_one() {
 
 #[test]
 fn amendment_remembers_what_a_turn_leaves_to_the_record() {
-    let record = record(Status::Running, Hold::Open);
+    let record = record(Status::Running);
     let [own, amended, other] = [record.start, MessageId([8; 16]), MessageId([9; 16])];
     let start = message(Class::Start(start(OTHER)), None);
     let event = message(Class::Ordinary, None);

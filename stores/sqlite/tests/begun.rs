@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::support::build::{host, instance, message, start, step};
+use crate::support::build::{host, instance, locked_by, message, start, step};
 use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{Clock, SqliteStore};
 use dauer_store::{
-    Checkpoint, ClaimedTurn, DumpItem, ExecutionId, Hold, HubName, InstanceDump, Kind, Manage, Message,
-    MessageId, Origin, Query, Revision, Status, Then, Work,
+    Checkpoint, ClaimedTurn, DumpItem, ExecutionId, HubName, InstanceDump, Kind, Manage, Message, MessageId,
+    Origin, Query, Revision, Status, Then, Work,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -259,7 +259,7 @@ fn orchestration_held_for_a_sender_gets_its_messages() {
             file.hub().create(vec![start("order")]).await.remove(0).unwrap();
             let session = file.hub().attach(host(1, LEASE)).await.unwrap();
             let mut held = step(&claim(&*session).await);
-            held.record.hold = Hold::From(instance("owner"));
+            held.record.details = Some(locked_by("owner"));
             session.commit_turns(vec![held.into()]).await.remove(0).unwrap();
             let origin = Origin::Turn {
                 instance: instance("owner"),

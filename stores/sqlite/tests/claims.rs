@@ -11,8 +11,8 @@ use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{ManualClock, SqliteStore};
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Clock, Completion, Delivered, DropReason, DumpItem, Hold, Host, HubName, Item,
-    Manage, Refused, Release, Revision, SessionId, Status, TaskLease, Then, Timestamp, Work,
+    Checkpoint, ClaimedTurn, Clock, Completion, Delivered, DropReason, DumpItem, Host, HubName, Item, Manage,
+    Refused, Release, Revision, SessionId, Status, TaskLease, Then, Timestamp, Work,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -358,7 +358,7 @@ fn lease_a25_a_release_clears_the_lease_at_once_and_others_may_claim() {
         assert_eq!(free(), 1, "by leaving");
         assert_eq!(two.column::<i64>("SELECT count(*) FROM sessions WHERE host = 'host 1'"), 0);
         let mut end = step(&claim(&other).await.unwrap());
-        (end.record.status, end.record.hold, end.then) = (Status::Completed, Hold::Ended, Then::Keep);
+        (end.record.status, end.then) = (Status::Completed, Then::Keep);
         commit(&other, end).await.unwrap();
         assert_eq!(free(), 1, "by its end, even if its host wanted to keep it (lease-A19)");
     });

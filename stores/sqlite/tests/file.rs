@@ -276,7 +276,6 @@ fn a_purge_makes_the_file_smaller() {
             let turn = session.claim_turns(want(1)).await.unwrap().remove(0);
             let mut last = step(&turn);
             last.record.status = dauer_store::Status::Completed;
-            last.record.hold = dauer_store::Hold::Ended;
             detail(&mut last, &turn, |details| details.set_output(Some("x".repeat(200_000).into())));
             session.commit_turns(vec![last.into()]).await.remove(0).unwrap();
         }

@@ -15,8 +15,8 @@ use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{OpenError, SqliteStore};
 use dauer_store::{
-    Batch, Checkpoint, ClaimedTurn, Class, Control, Created, DumpItem, EntityRecord, Epoch, History, Hold,
-    HubName, Manage, Message, Parent, Payload, Purge, Query, Revision, SessionId, Status, StoredBatch, Then,
+    Batch, Checkpoint, ClaimedTurn, Class, Control, Created, DumpItem, EntityRecord, Epoch, History, HubName,
+    Manage, Message, Parent, Payload, Purge, Query, Revision, SessionId, Status, StoredBatch, Then,
     Timestamp, Work,
 };
 
@@ -76,7 +76,6 @@ async fn fill(store: &SqliteStore) {
         match turn.fence.instance.as_str() {
             "ended" => {
                 step.record.status = dauer_store::Status::Failed;
-                step.record.hold = dauer_store::Hold::Ended;
                 detail(&mut step, &turn, |details| {
                     details.set_output(Some("\"out\"".into()));
                     details.set_failure(Some(event("failure")));
@@ -126,7 +125,7 @@ async fn remove(manage: &dyn Manage, session: &dyn Work) {
     manage.create(vec![start("removed")]).await.remove(0).expect("a start");
     let turn = session.claim_turns(want(1)).await.expect("a claim").remove(0);
     let mut end = step(&turn);
-    (end.record.status, end.record.hold) = (Status::Completed, Hold::Ended);
+    end.record.status = Status::Completed;
     session.commit_turns(vec![end.into()]).await.remove(0).expect("a commit");
     let purged = manage.purge(Purge::Ids(vec![instance("removed")])).await.expect("a purge");
     assert_eq!(purged.count, 1);

@@ -76,7 +76,6 @@ async fn end_all(hub: &Arc<dyn Manage>, session: u128) {
     for turn in session.claim_turns(want(1_000)).await.unwrap() {
         let mut step = step(&turn);
         step.record.status = Status::Completed;
-        step.record.hold = dauer_store::Hold::Ended;
         session.commit_turns(vec![step.into()]).await.remove(0).unwrap();
     }
     session.detach().await.unwrap();

@@ -6,7 +6,7 @@
 mod support;
 
 use dauer_audit::{Action, Invariant, Operation, Outcome};
-use dauer_core::model::{Batch, Class, Control, DropReason, Encoded, Fate, Hold, Message, Origin, Status};
+use dauer_core::model::{Batch, Class, Control, DropReason, Encoded, Fate, Message, Origin, Status};
 use dauer_core::{Epoch, Revision};
 use dauer_proto::{ExecutionRewoundEvent, OrchestrationStatus, event};
 use dauer_store::InstanceDump;
@@ -82,7 +82,7 @@ const LEGAL: &[Legal] = &[
         let dump = world.instance("later");
         let fate = Fate::Dropped(DropReason::Obeyed);
         append(dump, Batch::join(&[], vec![(id("suspend"), fate)], Vec::new()).unwrap());
-        (dump.record.status, dump.record.hold) = (Status::Suspended, Hold::Unborn);
+        dump.record.status = Status::Suspended;
         dump.ready_at = None;
         confirm(world, "later");
     }),
@@ -96,7 +96,6 @@ const LEGAL: &[Legal] = &[
         append(dump, Batch::join(&events.each_ref().map(Encoded::new), fates, Vec::new()).unwrap());
         dump.ready_at = None;
         dump.record.status = Status::Terminated;
-        dump.record.hold = Hold::Ended;
         dump.record.times.completed = Some(at(2_000));
         confirm(world, "later");
     }),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use dauer_core::identity;
 use dauer_proto::event;
 use dauer_store::{
-    Batch, Checkpoint, ClaimedTurn, Committed, Completion, Details, Encoded, Fate, Fence, History, Hold,
-    Message, MessageId, Record, Status, Task, Then,
+    Batch, Checkpoint, ClaimedTurn, Committed, Completion, Details, Encoded, EntityRecord, ExecutionId, Fate,
+    Fence, History, Lock, Message, MessageId, Record, Status, Task, Then,
 };
 
 /// A checkpoint in the making. By default it consumes every claimed message, leaves the instance running and open,
@@ -23,19 +23,15 @@ impl Step {
     /// The plain next step of a claimed turn.
     #[must_use]
     pub fn of(turn: &ClaimedTurn) -> Self {
-        let record = Record {
-            status: Status::Running,
-            hold: Hold::Open,
-            attempts: 0,
-            trouble: None,
-            ..turn.record.clone()
-        };
+        let mut record =
+            Record { status: Status::Running, attempts: 0, trouble: None, ..turn.record.clone() };
+        unlock(&mut record.details);
         let mut events = vec![Encoded::new(&event::orchestrator_started(turn.now.0))];
         events.extend(turn.messages.iter().map(|message| message.event.clone()));
         let fates = turn.messages.iter().zip(1..).map(|(message, index)| (message.id, Fate::Event(index)));
         let batch =
             Batch::join(&events, fates.collect(), Vec::new()).expect("the suite's events have our format");
-        let before = record.details.clone();
+        let before = turn.record.details.clone();
         Self {
             checkpoint: Checkpoint {
                 fence: turn.fence.clone(),
@@ -87,10 +83,12 @@ impl Step {
         self
     }
 
-    /// With that hold.
+    /// Locked by an orchestration.
     #[must_use]
-    pub fn hold(mut self, hold: Hold) -> Self {
-        self.record.hold = hold;
+    pub fn locked_by(mut self, owner: &str) -> Self {
+        let owner = crate::instance(owner);
+        let lock = Lock { section: "section".into(), owner, owner_execution: ExecutionId(1) };
+        self.record.details.set_entity(Some(EntityRecord { lock: Some(lock), ..EntityRecord::default() }));
         self
     }
 
@@ -98,7 +96,7 @@ impl Step {
     #[must_use]
     pub fn suspended(mut self) -> Self {
         self.record.status = Status::Suspended;
-        self.hold(Hold::Control)
+        self
     }
 
     /// Ends the run.
@@ -106,7 +104,7 @@ impl Step {
     pub fn ended(mut self, status: Status) -> Self {
         self.record.status = status;
         self.record.details.set_output(Some("\"done\"".into()));
-        self.hold(Hold::Ended)
+        self
     }
 
     /// With other changes to the record.
@@ -205,6 +203,14 @@ impl Step {
     #[must_use]
     pub fn execution(&self) -> dauer_store::ExecutionId {
         self.record.execution
+    }
+}
+
+/// Takes the lock away.
+pub(crate) fn unlock(details: &mut Details) {
+    if let Some(entity) = details.entity().filter(|entity| entity.lock.is_some()) {
+        let entity = EntityRecord { lock: None, ..entity.clone() };
+        details.set_entity(Some(entity));
     }
 }
 

@@ -23,7 +23,6 @@ pub use message::{
     CLASS_ORDINARY, class_code, read_item, read_message, read_task, read_task_body, write_item,
     write_message, write_task, write_task_body,
 };
-pub(crate) use record::owner_of;
 use record::write_next;
 pub use record::{
     WireQueue, hold_code, queue_from_wire, queue_to_wire, read_base, read_details, read_record, read_tags,

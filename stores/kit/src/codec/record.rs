@@ -121,13 +121,12 @@ struct WireRecord {
 /// Writes a whole record.
 #[must_use]
 pub fn write_record(record: &Record) -> Vec<u8> {
-    seal(&to_wire(record, &record.details))
+    seal(&to_wire(record))
 }
 
 /// Writes the record of a checkpoint like a whole one: details that it does not carry are absent. Not to be read again.
 pub(super) fn write_next(record: &NextRecord) -> Vec<u8> {
-    let none = Details::new();
-    seal(&to_wire(record, record.details.as_ref().unwrap_or(&none)))
+    seal(&to_wire(&record.clone().after(&Details::new())))
 }
 
 /// Reads a whole record.
@@ -210,7 +209,7 @@ pub fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
 pub fn write_details(record: &Record) -> Option<Vec<u8>> {
     let details = &record.details;
     let details = WireDetails {
-        hold_from: owner_of(&record.hold).map(ToString::to_string),
+        hold_from: owner_of(record.hold()).map(ToString::to_string),
         trouble: record.trouble.as_deref().map(trouble_to_wire),
         custom_status: text(details.custom_status()),
         output: text(details.output()),
@@ -221,14 +220,23 @@ pub fn write_details(record: &Record) -> Option<Vec<u8>> {
     (details != WireDetails::default()).then(|| seal(&details))
 }
 
-/// Reads details into a record. `hold` is the code of its hold, whose owner is among the details.
+/// Reads details into a record whose status and length of history have been read. `hold` is the code of its hold.
+///
+/// # Errors
+/// [`Unreadable::Damaged`] also if the record is held otherwise by its status, its history and its lock.
 pub fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Read<()> {
     let wire: WireDetails = bytes.map(unseal).transpose()?.unwrap_or_default();
-    record.hold = hold_of(hold, wire.hold_from)?;
     record.trouble = wire.trouble.map(trouble_from_wire).transpose()?;
     let entity = wire.entity.map(entity_from_wire).transpose()?;
     record.details = details((wire.output, wire.custom_status), (wire.failure, wire.trace), entity);
-    Ok(())
+    check_hold(record, hold, wire.hold_from.as_deref())
+}
+
+/// The stored hold must be that which follows from the rest of the record: queries and looks of a store filter by it.
+fn check_hold(record: &Record, code: u32, owner: Option<&str>) -> Read<()> {
+    let hold = record.hold();
+    let agrees = hold_code(hold) == code && owner_of(hold).map(InstanceId::as_str) == owner;
+    if agrees { Ok(()) } else { Err(Unreadable::of("a hold that does not follow from its record")) }
 }
 
 fn details(
@@ -245,8 +253,7 @@ fn details(
     details
 }
 
-/// The owner in a hold.
-pub(crate) fn owner_of(hold: &Hold) -> Option<&InstanceId> {
+fn owner_of(hold: Hold<&InstanceId>) -> Option<&InstanceId> {
     match hold {
         Hold::From(owner) => Some(owner),
         Hold::Open | Hold::Control | Hold::Unborn | Hold::Ended => None,
@@ -255,24 +262,13 @@ pub(crate) fn owner_of(hold: &Hold) -> Option<&InstanceId> {
 
 /// The code of a hold.
 #[must_use]
-pub fn hold_code(hold: &Hold) -> u32 {
+pub fn hold_code(hold: Hold<&InstanceId>) -> u32 {
     match hold {
         Hold::Open => 1,
         Hold::Control => 2,
         Hold::From(_) => 3,
         Hold::Ended => 4,
         Hold::Unborn => 5,
-    }
-}
-
-fn hold_of(code: u32, owner: Option<String>) -> Read<Hold> {
-    match (code, owner) {
-        (1, None) => Ok(Hold::Open),
-        (2, None) => Ok(Hold::Control),
-        (3, Some(owner)) => Ok(Hold::From(instance_id(owner)?)),
-        (4, None) => Ok(Hold::Ended),
-        (5, None) => Ok(Hold::Unborn),
-        _ => Err(Unreadable::of("a hold")),
     }
 }
 
@@ -330,15 +326,16 @@ pub fn queue_from_wire(queue: Option<WireQueue>) -> Read<QueueKey> {
     })
 }
 
-fn to_wire<D>(record: &Record<D>, details: &Details) -> WireRecord {
+fn to_wire(record: &Record) -> WireRecord {
+    let details = &record.details;
     WireRecord {
         queue: Some(queue_to_wire(&record.queue)),
         execution: record.execution.0.to_be_bytes().to_vec(),
         generation: record.generation,
         revision: record.revision.0,
         status: status_code(record.status),
-        hold: hold_code(&record.hold),
-        hold_from: owner_of(&record.hold).map(ToString::to_string),
+        hold: hold_code(record.hold()),
+        hold_from: owner_of(record.hold()).map(ToString::to_string),
         created: record.times.created.0,
         updated: record.times.updated.0,
         scheduled: record.times.scheduled.map(|time| time.0),
@@ -372,15 +369,13 @@ fn entity_to_wire(entity: &EntityRecord) -> WireEntity {
 }
 
 fn from_wire(wire: WireRecord) -> Read<Record> {
-    let hold = hold_of(wire.hold, wire.hold_from)?;
     let entity = wire.entity.map(entity_from_wire).transpose()?;
-    Ok(Record {
+    let record = Record {
         queue: queue_from_wire(wire.queue)?,
         execution: execution(&wire.execution)?,
         generation: wire.generation,
         revision: Revision(wire.revision),
         status: status_of(wire.status)?,
-        hold,
         times: Times {
             created: Timestamp(wire.created),
             accepted: Timestamp(wire.accepted),
@@ -396,7 +391,9 @@ fn from_wire(wire: WireRecord) -> Read<Record> {
         parent: wire.parent.map(parent_from_wire).transpose()?,
         tags: wire.tags.into(),
         details: details((wire.output, wire.custom_status), (wire.failure, wire.trace), entity),
-    })
+    };
+    check_hold(&record, wire.hold, wire.hold_from.as_deref())?;
+    Ok(record)
 }
 
 fn trouble_from_wire(wire: WireTrouble) -> Read<Box<Trouble>> {

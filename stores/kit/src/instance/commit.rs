@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dauer_store::{
-    Batch, Checkpoint, Committed, Completion, DropReason, Hint, History, Hold, Message, MessageId, Refused,
+    Batch, Checkpoint, Committed, Completion, DropReason, Hint, History, Message, MessageId, Refused,
     Revision, SessionId, Status, TaskLease, Then, Timestamp,
 };
 
-use crate::codec::{digest, owner_of, same_base};
+use crate::codec::{digest, same_base};
 use crate::instance::remove::start_is_gone;
 use crate::instance::{
     Changes, Context, Dirty, Facts, HeldTask, Inbox, Instance, LastCommit, Part, Place, Waiting, Written,
@@ -178,7 +178,7 @@ impl Instance {
     /// The messages of a long inbox that a commit may take.
     fn part_of_commit<F: Facts>(&self, checkpoint: &Checkpoint, facts: &F) -> Result<Inbox, F::Error> {
         let consumed = Part::Ids(&checkpoint.consumed);
-        if checkpoint.record.hold == Hold::Ended {
+        if checkpoint.record.status.is_ended() {
             return self.read_parts(facts, &[Part::All]);
         }
         match &checkpoint.history {
@@ -313,10 +313,8 @@ impl Instance {
         if !same_base(&self.head.record, &record) {
             changes.dirty.add(Dirty::BASE);
         }
-        let old = &self.head.record;
         // Trouble lies beside the details, and every commit ends it.
-        let troubled = old.trouble.is_some() || owner_of(&old.hold) != owner_of(&record.hold);
-        if checkpoint.record.details.is_some() || troubled {
+        if checkpoint.record.details.is_some() || self.head.record.trouble.is_some() {
             changes.dirty.add(Dirty::DETAILS);
         }
         self.head.record = record;
@@ -324,7 +322,7 @@ impl Instance {
 
     /// Drops what an ended run leaves: its messages always, its tasks when it was terminated.
     fn end_run(&mut self, inbox: &mut Inbox, withdrawn: Vec<(HeldTask, bool)>, changes: &mut Changes) {
-        if self.head.record.hold == Hold::Ended && !planted!(Defect::EndedKeepsMessages) {
+        if self.head.record.status.is_ended() && !planted!(Defect::EndedKeepsMessages) {
             let dropped = inbox.remove_of_ended();
             changes.drops(DropReason::Ended, dropped.len());
             changes.removes(dropped);
@@ -372,7 +370,7 @@ impl Instance {
             Then::Keep => Timestamp::default(),
             Then::Release { delay } => judge::not_before(delay, now),
         };
-        let holder = by.session().filter(|_| then == Then::Keep && head.record.hold != Hold::Ended);
+        let holder = by.session().filter(|_| then == Then::Keep && !head.record.status.is_ended());
         if head.not_before != not_before {
             changes.dirty.add(Dirty::NOT_BEFORE);
         }

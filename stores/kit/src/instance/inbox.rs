@@ -87,7 +87,7 @@ impl Inbox {
     pub fn insert(&mut self, waiting: Waiting) {
         let Waiting { place, message } = waiting;
         if let Some(Filter { hold, rewinds, admitted }) = &mut self.filter
-            && Admission::new(hold, *rewinds).admits(&message)
+            && Admission::new(hold.as_ref(), *rewinds).admits(&message)
         {
             admitted.insert(place);
         }
@@ -183,7 +183,7 @@ impl Inbox {
     /// The message that a turn begins with, whether it is due or not.
     #[must_use]
     pub fn leading(&self, record: &Record) -> Option<&Arc<Message>> {
-        match record.hold {
+        match record.hold() {
             Hold::Unborn => self.openings().find(|message| leads(record, message)),
             Hold::Open | Hold::Control | Hold::From(_) | Hold::Ended => self.own_start(record),
         }
@@ -191,19 +191,19 @@ impl Inbox {
 
     /// Admits what an instance with that record takes.
     pub fn admit_for(&mut self, record: &Record) {
-        if record.hold == Hold::Open {
+        if record.hold() == Hold::Open {
             self.filter = None;
             return;
         }
         let own_start = Admission::needs_start(record) && self.own_start(record).is_some();
         let admission = Admission::of(record, own_start);
         let rewinds = admission.rewinds();
-        if self.filter.as_ref().is_some_and(|f| f.hold == record.hold && f.rewinds == rewinds) {
+        if self.filter.as_ref().is_some_and(|f| f.hold.as_ref() == record.hold() && f.rewinds == rewinds) {
             return;
         }
         let admitted = self.messages.iter().filter(|(_, message)| admission.admits(message));
         let admitted = admitted.map(|(place, _)| *place).collect();
-        self.filter = Some(Filter { hold: record.hold.clone(), rewinds, admitted });
+        self.filter = Some(Filter { hold: record.hold().to_owned(), rewinds, admitted });
     }
 
     /// The visible, admitted messages in order.
@@ -301,14 +301,14 @@ mod tests {
     #[test]
     fn hold_filters_messages_that_waited_before_it_and_after() {
         let mut inbox = filled(&[event(1), suspend(2)]);
-        let held = Record { hold: Hold::Control, status: dauer_store::Status::Suspended, ..record() };
+        let held = Record { status: dauer_store::Status::Suspended, history_len: 1, ..record() };
         inbox.admit_for(&held);
         inbox.insert(Waiting { place: Place::arrival(&event(3), NOW, 7), message: Arc::new(event(3)) });
         inbox.insert(Waiting { place: Place::arrival(&suspend(4), NOW, 8), message: Arc::new(suspend(4)) });
         assert_eq!(ready_numbers(&inbox, NOW), [2, 4]);
         inbox.remove(suspend(2).id);
         assert_eq!(ready_numbers(&inbox, NOW), [4]);
-        inbox.admit_for(&Record { hold: Hold::Open, ..held });
+        inbox.admit_for(&Record { status: dauer_store::Status::Running, ..held });
         assert_eq!(ready_numbers(&inbox, NOW), [1, 3, 4]);
     }
 

@@ -147,7 +147,7 @@ impl Instance {
     /// Whether an inbox that is not loaded may have become short: no admitted message waits, and all are admitted.
     #[must_use]
     pub fn may_have_short_inbox(&self) -> bool {
-        self.inbox.is_none() && self.ready_at.is_none() && self.head.record.hold == Hold::Open
+        self.inbox.is_none() && self.ready_at.is_none() && self.head.record.hold() == Hold::Open
     }
 
     /// The earliest time of a waiting, admitted message.
@@ -198,7 +198,7 @@ impl Instance {
     /// code of the run that has ended may be gone.
     pub fn offered_as<F: Facts>(&self, facts: &F) -> Result<Cow<'_, Record>, F::Error> {
         let record = &self.head.record;
-        if record.hold != Hold::Ended {
+        if !record.status.is_ended() {
             return Ok(Cow::Borrowed(record));
         }
         let opened = |message: &Message| opens(message).map(|opening| opening.record(message.id));

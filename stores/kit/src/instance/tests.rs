@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dauer_store::{
     Batch, Checkpoint, ClaimedTurn, Class, Completion, Create, Created, Delivered, DropReason, Encoded,
-    Epoch, ExecutionId, Floor, History, Hold, Item, Message, MessageId, NextRecord, Record, Refused, Reuse,
+    Epoch, ExecutionId, Floor, History, Item, Message, MessageId, NextRecord, Record, Refused, Reuse,
     Revision, SessionId, Status, TaskLease, Then, Timestamp,
 };
 
@@ -150,8 +150,7 @@ fn step(turn: &ClaimedTurn) -> Checkpoint {
         consumed: turn.messages.iter().map(|message| message.id).collect(),
         completions: Vec::new(),
         history: History::Append(batch(1)),
-        record: Record { status: Status::Running, hold: Hold::Open, ..turn.record.clone() }
-            .since(&turn.record.details),
+        record: Record { status: Status::Running, ..turn.record.clone() }.since(&turn.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -162,7 +161,7 @@ fn step(turn: &ClaimedTurn) -> Checkpoint {
 
 fn ended(turn: &ClaimedTurn, status: Status) -> Checkpoint {
     let step = step(turn);
-    Checkpoint { record: NextRecord { status, hold: Hold::Ended, ..step.record }, ..step }
+    Checkpoint { record: NextRecord { status, ..step.record }, ..step }
 }
 
 fn id_of(number: u8) -> MessageId {
@@ -491,7 +490,7 @@ fn suspended_instance_takes_control_behind_many_events() {
     for mut world in started_worlds() {
         let turn = world.running();
         let mut suspended = step(&ClaimedTurn { messages: Vec::new(), ..turn });
-        (suspended.record.status, suspended.record.hold) = (Status::Suspended, Hold::Control);
+        suspended.record.status = Status::Suspended;
         suspended.then = Then::Release { delay: Duration::ZERO };
         world.commit(BY_ONE, &suspended);
         for number in 10..20 {

@@ -27,7 +27,7 @@ impl Instance {
         let record = &self.head.record;
         let own = [record.start];
         // The own start decides about the admission too.
-        let mut part = match record.hold {
+        let mut part = match record.hold() {
             Hold::Unborn => self.read_parts(facts, &[Part::Openings, Part::Ids(&own)])?,
             Hold::Open | Hold::Control | Hold::From(_) | Hold::Ended => {
                 self.read_parts(facts, &[Part::Ids(&own)])?

@@ -108,7 +108,7 @@ impl Instance {
 mod tests {
     use super::*;
     use crate::instance::testing::*;
-    use dauer_store::{Epoch, Hold, Status};
+    use dauer_store::{Epoch, Status};
 
     fn wins(instance: &Instance, session: SessionId, facts: &Known) -> Winning {
         match instance.check_win(session, &offer(), context(), facts) {
@@ -169,7 +169,6 @@ mod tests {
         let facts = Known::default();
         let mut instance = started();
         instance.head.record.status = Status::Completed;
-        instance.head.record.hold = Hold::Ended;
         let queue = instance.offered_as(&facts).unwrap().queue.clone();
         assert_eq!(&*queue.name, "next", "the run of the start that waits");
     }

@@ -1,7 +1,7 @@
 //! Delivery: whether an instance takes a message (rules 1, 4, 5 and 10).
 
 use dauer_core::limits::MEMORY_AGE_MAX;
-use dauer_store::{Class, DropReason, Hold, Message, Opening, Record, Revision, Timestamp};
+use dauer_store::{Class, DropReason, Message, Opening, Record, Revision, Timestamp};
 
 /// The start that a start or rewind carries. Both create and reopen instances.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn is_known(at: Timestamp, now: Timestamp) -> bool {
 /// [`Facts::for_next_run`].
 #[must_use]
 pub fn follows_end(record: &Record, message: &Message) -> bool {
-    record.hold == Hold::Ended && opens(message).is_none()
+    record.status.is_ended() && opens(message).is_none()
 }
 
 /// The facts that [`why_dropped`] needs beside record and message.

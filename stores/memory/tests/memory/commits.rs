@@ -163,7 +163,7 @@ fn another_start_makes_another_instance_of_it() {
     let mut next = step(&turn);
     let execution = carried.execution;
     next.history = History::Replace { execution, batches: vec![batch(1)], prologue: Vec::new() };
-    let record = Record { hold: Hold::Open, status: Status::Running, ..carried.record(start.id) };
+    let record = Record { status: Status::Running, ..carried.record(start.id) };
     next.record = record.since(&turn.record.details);
     commit(&session, next).unwrap();
     let times = w.get("order").1.times;
@@ -183,7 +183,7 @@ fn a_run_begins_with_its_start_wherever_it_stands() {
     let execution = carried.execution;
     let prologue = vec![other.clone(), event.clone(), start.clone()];
     next.history = History::Replace { execution, batches: Vec::new(), prologue };
-    next.record = Record { hold: Hold::Open, ..carried.record(start.id) }.since(&turn.record.details);
+    next.record = Record { status: Status::Running, ..carried.record(start.id) }.since(&turn.record.details);
     commit(&session, next).unwrap();
     assert_eq!(ids(&turn_of(&session, "order").messages), [start.id, other.id, event.id]);
     let counted = w.dump().into_iter().filter(|item| matches!(item, DumpItem::Dropped(..))).count();

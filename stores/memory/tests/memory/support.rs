@@ -244,8 +244,7 @@ pub(crate) fn step(turn: &ClaimedTurn) -> Checkpoint {
         consumed: ids(&turn.messages),
         completions: Vec::new(),
         history: History::Append(batch(1)),
-        record: Record { status: Status::Running, hold: Hold::Open, ..turn.record.clone() }
-            .since(&turn.record.details),
+        record: Record { status: Status::Running, ..turn.record.clone() }.since(&turn.record.details),
         tasks: Vec::new(),
         timers: Vec::new(),
         messages: Vec::new(),
@@ -256,7 +255,7 @@ pub(crate) fn step(turn: &ClaimedTurn) -> Checkpoint {
 
 pub(crate) fn ended(turn: &ClaimedTurn, status: Status) -> Checkpoint {
     let step = step(turn);
-    Checkpoint { record: NextRecord { status, hold: Hold::Ended, ..step.record }, ..step }
+    Checkpoint { record: NextRecord { status, ..step.record }, ..step }
 }
 
 pub(crate) fn commit(session: &Arc<dyn Work>, checkpoint: Checkpoint) -> Result<Committed, Refused> {

@@ -11,9 +11,9 @@ use rusqlite::StatementStatus;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
 use dauer_store::{
-    Amount, Batch, Checkpoint, ClaimedTurn, Class, Control, Credit, Encoded, ExecutionId, History, Hold,
-    HubName, InstanceId, Kind, Message, MessageId, Origin, QueueKey, Revision, SessionId, Status,
-    StoreLimits, Tags, Task, Then, Timestamp, Until,
+    Amount, Batch, Checkpoint, ClaimedTurn, Class, Control, Credit, Encoded, EntityRecord, ExecutionId,
+    History, Hold, HubName, InstanceId, Kind, Lock, Message, MessageId, Origin, QueueKey, Revision,
+    SessionId, Status, StoreLimits, Tags, Task, Then, Timestamp, Until,
 };
 use dauer_store_kit::calls::{Desk, Looked, next};
 
@@ -238,7 +238,14 @@ fn step(turn: &ClaimedTurn, hold: &Hold, then: Then) -> Checkpoint {
     let events = Encoded::from_stored(vec![1].into());
     let batch = Batch { count: 1, events, consumed: Vec::new(), produced: Vec::new() };
     let mut record = turn.record.clone();
-    (record.status, record.hold) = (Status::Running, hold.clone());
+    record.status = match hold {
+        Hold::Control => Status::Suspended,
+        _ => Status::Running,
+    };
+    if let Hold::From(owner) = hold {
+        let lock = Lock { section: "s".into(), owner: owner.clone(), owner_execution: ExecutionId(1) };
+        record.details.set_entity(Some(EntityRecord { lock: Some(lock), ..EntityRecord::default() }));
+    }
     Checkpoint {
         fence: turn.fence.clone(),
         consumed: turn.messages.iter().take(1).map(|message| message.id).collect(),

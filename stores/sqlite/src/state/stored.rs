@@ -71,7 +71,7 @@ impl Standing {
             execution: record.execution,
             generation: record.generation,
             status: record.status,
-            hold: hold_code(&record.hold),
+            hold: hold_code(record.hold()),
             stalled: record.trouble.is_some(),
             attempts: record.attempts,
             remembered,

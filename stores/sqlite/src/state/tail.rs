@@ -33,7 +33,7 @@ pub(super) use join_tail;
 
 /// A run that has begun, and for which no message waits.
 pub(super) fn begin(record: &mut Record) {
-    (record.status, record.hold) = (Status::Running, Hold::Open);
+    record.status = Status::Running;
 }
 
 impl Columns {
@@ -44,7 +44,7 @@ impl Columns {
             ready_at: None,
             standing: Standing {
                 status: Status::Running,
-                hold: hold_code(&Hold::Open),
+                hold: hold_code(Hold::Open),
                 start_in_row: false,
                 ..stored.standing
             },

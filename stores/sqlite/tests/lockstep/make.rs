@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dauer_sqlite::Clock;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Class, Completion, Control, Details, ExecutionId, Fence, History, Hold, Item,
-    Message, Purge, Query, Record, Release, Status, Then, Timestamp, Trouble, TroubleKind,
+    Checkpoint, ClaimedTurn, Class, Completion, Control, Details, ExecutionId, Fence, History, Item, Message,
+    Purge, Query, Record, Release, Status, Then, Timestamp, Trouble, TroubleKind,
 };
 
 use super::Lockstep;
@@ -57,8 +57,8 @@ fn checkpoint(turn: &ClaimedTurn, what: &Turn, now: Timestamp) -> Checkpoint {
     match what.kind {
         0 => {}
         1 => step.then = Then::Keep,
-        2 => (step.record.status, step.record.hold) = (Status::Completed, Hold::Ended),
-        3 => (step.record.status, step.record.hold) = (Status::Suspended, Hold::Control),
+        2 => step.record.status = Status::Completed,
+        3 => step.record.status = Status::Suspended,
         4 => step.consumed.truncate(1),
         5 => {
             let execution = ExecutionId(u128::from(turn.fence.revision.0) << 8 | u128::from(what.text));

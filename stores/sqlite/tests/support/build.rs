@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use dauer_store::{
-    Batch, Checkpoint, ClaimedTurn, Class, Create, Details, Encoded, ExecutionId, Fate, History, Hold, Host,
-    HostId, InstanceId, Kind, Message, MessageId, Opening, Origin, QueueKey, Record, Reuse, SessionId,
-    Status, Tags, Task, Then, Timestamp,
+    Batch, Checkpoint, ClaimedTurn, Class, Create, Details, Encoded, EntityRecord, ExecutionId, Fate,
+    History, Host, HostId, InstanceId, Kind, Lock, Message, MessageId, Opening, Origin, QueueKey, Record,
+    Reuse, SessionId, Status, Tags, Task, Then, Timestamp,
 };
 
 pub(crate) fn instance(id: &str) -> InstanceId {
@@ -60,7 +60,7 @@ pub(crate) fn step(turn: &ClaimedTurn) -> Checkpoint {
         consumed: consumed.iter().map(|id| (*id, Fate::Event(0))).collect(),
         produced: Vec::new(),
     };
-    let record = Record { status: Status::Running, hold: Hold::Open, ..turn.record.clone() };
+    let record = Record { status: Status::Running, ..turn.record.clone() };
     Checkpoint {
         fence: turn.fence.clone(),
         consumed,
@@ -73,6 +73,14 @@ pub(crate) fn step(turn: &ClaimedTurn) -> Checkpoint {
         take: 0,
         then: Then::Release { delay: Duration::ZERO },
     }
+}
+
+/// The details of an instance that has been locked.
+pub(crate) fn locked_by(owner: &str) -> Details {
+    let lock = Lock { section: "s".into(), owner: instance(owner), owner_execution: ExecutionId(1) };
+    let mut details = Details::new();
+    details.set_entity(Some(EntityRecord { lock: Some(lock), ..EntityRecord::default() }));
+    details
 }
 
 /// Changes the details that a step of that turn leaves.

@@ -68,7 +68,7 @@ fn left_behind(views: &Views<'_>, view: &View<'_>, tally: &mut Tally) {
     let record = &view.dump.record;
     for waiting in &view.waiting {
         let message = waiting.message;
-        let fine = record.hold.admits(message) || message.visible_at > views.snapshot.now;
+        let fine = record.hold().admits(message) || message.visible_at > views.snapshot.now;
         tally.check(
             fine,
             || Place::at(view.id, format!("message {}", message.id)),

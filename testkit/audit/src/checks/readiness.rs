@@ -29,7 +29,7 @@ pub(super) fn check(views: &Views<'_>) -> Finding {
 /// terminate before the scheduled time too, although the turn then carries the start first. A release with delay may
 /// put off all of it.
 fn due(view: &View<'_>) -> Option<Timestamp> {
-    let hold = &view.dump.record.hold;
+    let hold = view.dump.record.hold();
     let admitted = view.waiting.iter().map(|waiting| waiting.message).filter(|message| hold.admits(message));
     let earliest = admitted.map(|message| message.visible_at).min()?;
     Some(earliest.max(view.dump.not_before))

@@ -10,7 +10,7 @@ use crate::view::{View, Views};
 pub(super) fn check(views: &Views<'_>) -> Finding {
     let mut tally = Tally::default();
     for view in views.iter() {
-        held(view, &mut tally);
+        completed(view, &mut tally);
         if !view.is_entity() && view.damage.is_none() {
             ended(view, &mut tally);
             suspended(view, &mut tally);
@@ -19,22 +19,10 @@ pub(super) fn check(views: &Views<'_>) -> Finding {
     tally.finding()
 }
 
-/// Ended, held as ended and with a time of completion: all or none.
-fn held(view: &View<'_>, tally: &mut Tally) {
+/// Ended, and with a time of completion: both or none.
+fn completed(view: &View<'_>, tally: &mut Tally) {
     let record = &view.dump.record;
-    let (status, hold) = (record.status, &record.hold);
-    let place = || Place::of(view.id);
-    let fits = match status {
-        _ if status.is_ended() => *hold == Hold::Ended,
-        // A client suspends a run that has not begun from outside: its history has no event yet.
-        Status::Suspended if record.history_len == 0 => matches!(hold, Hold::Control | Hold::Unborn),
-        Status::Pending | Status::Suspended => *hold == Hold::Control,
-        // A run that was continued and has not begun is held for its start.
-        _ if record.history_len == 0 && !view.is_entity() => matches!(hold, Hold::Open | Hold::Control),
-        _ if view.is_entity() => matches!(hold, Hold::Open | Hold::From(_)),
-        _ => *hold == Hold::Open,
-    };
-    tally.check(fits, place, || format!("is {status:?} and held as {hold:?}"));
+    let (status, place) = (record.status, || Place::of(view.id));
     let completed = record.times.completed.is_some();
     tally.check(completed == status.is_ended(), place, || {
         let time = if completed { "a" } else { "no" };
@@ -102,7 +90,7 @@ fn suspended(view: &View<'_>, tally: &mut Tally) {
         _ => None,
     });
     let is = record.status == Status::Suspended;
-    let unsaid = word.is_none() && (record.generation > 0 || record.hold == Hold::Unborn);
+    let unsaid = word.is_none() && (record.generation > 0 || record.hold() == Hold::Unborn);
     if record.status.is_ended() || unsaid {
         return;
     }

@@ -4,7 +4,7 @@ use dauer_audit::Invariant::{
     AppliedOnce, Bounded, Causality, Identity, LinearHistory, SingleCommitter, TerminalIsFinal, Timers,
 };
 use dauer_audit::Repeated;
-use dauer_core::model::{Encoded, Fate, Hold, Payload, Status};
+use dauer_core::model::{Encoded, Fate, Payload, Status};
 use dauer_core::{Epoch, MessageId, Revision, SessionId};
 use dauer_proto::{OrchestrationStatus, TaskFailureDetails, event, time};
 
@@ -110,9 +110,6 @@ pub(crate) const TERMINAL: &[Mutant] = &[
             .details
             .set_failure(Some(Encoded::new(&TaskFailureDetails::default())));
     }),
-    mutant("an ended run stays open", TerminalIsFinal, "held as Open", |world| {
-        world.instance("done").record.hold = Hold::Open;
-    }),
     mutant(
         "a living run has a time of completion",
         TerminalIsFinal,
@@ -121,13 +118,9 @@ pub(crate) const TERMINAL: &[Mutant] = &[
             world.instance("idle").record.times.completed = Some(at(1));
         },
     ),
-    mutant("a begun run is held as unborn", TerminalIsFinal, "held as Unborn", |world| {
-        world.instance("paused").record.hold = Hold::Unborn;
-    }),
     mutant("a suspension is forgotten", TerminalIsFinal, "was suspended", |world| {
         let dump = world.instance("paused");
         dump.record.status = Status::Running;
-        dump.record.hold = Hold::Open;
         dump.ready_at = Some(at(0));
     }),
 ];

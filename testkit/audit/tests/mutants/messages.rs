@@ -1,7 +1,7 @@
 //! Mistakes with messages, tasks and leases.
 
 use dauer_audit::Invariant::{AppliedOnce, AtomicTurn, Families, NoOrphans, Readiness, SenderOrder};
-use dauer_core::model::{Class, Control, Encoded, Hold, Origin, Status};
+use dauer_core::model::{Class, Control, Encoded, Origin, Status};
 use dauer_core::{MessageId, Revision};
 use dauer_store::TaskDump;
 
@@ -23,7 +23,6 @@ pub(crate) const ATOMIC: &[Mutant] = &[
     mutant("a history is written without its status", AtomicTurn, "its status is Pending", |world| {
         let record = &mut world.instance("idle").record;
         record.status = Status::Pending;
-        record.hold = Hold::Control;
     }),
     mutant("an instance is created without its start", AtomicTurn, "is not waiting for it", |world| {
         world.instance("later").inbox.clear();

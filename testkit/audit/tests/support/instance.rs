@@ -1,8 +1,8 @@
 //! One instance, built commit by commit.
 
 use dauer_core::model::{
-    Batch, Class, Encoded, Fate, Hold, Kind, Message, Opening, Origin, Over, Parent, Payload, QueueKey,
-    Record, Status, StoredBatch, Task,
+    Batch, Class, Encoded, Fate, Kind, Message, Opening, Origin, Over, Parent, Payload, QueueKey, Record,
+    Status, StoredBatch, Task,
 };
 use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, SessionId, Timestamp};
 use dauer_proto::{HistoryEvent, event};
@@ -147,11 +147,6 @@ impl Build {
     pub(crate) fn status(&mut self, status: Status) -> &mut Self {
         let record = &mut self.dump.record;
         record.status = status;
-        record.hold = match status {
-            Status::Pending | Status::Suspended => Hold::Control,
-            Status::Running => Hold::Open,
-            _ => Hold::Ended,
-        };
         record.times.completed = status.is_ended().then_some(record.times.updated);
         self.settle()
     }
@@ -164,7 +159,7 @@ impl Build {
     /// Sets the ready time as a store does.
     pub(crate) fn settle(&mut self) -> &mut Self {
         let waiting = self.dump.prologue.iter().chain(&self.dump.inbox);
-        let admitted = waiting.filter(|message| self.dump.record.hold.admits(message));
+        let admitted = waiting.filter(|message| self.dump.record.hold().admits(message));
         self.dump.ready_at = admitted.map(|message| message.visible_at).min();
         self
     }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use dauer_core::identity::{alike, requested};
 use dauer_store::{
     Amount, Batch, Checkpoint, ClaimedTurn, Class, Completion, Control, Create, Credit, Details, Encoded,
-    EntityRecord, ExecutionId, Fate, Filter, History, Hold, InstanceId, Kind, Message, MessageId, Opening,
+    EntityRecord, ExecutionId, Fate, Filter, History, InstanceId, Kind, Lock, Message, MessageId, Opening,
     Origin, Parent, QueueKey, Queues, Record, Reuse, Status, Tags, Task, TaskLease, Then, VersionRule,
 };
 
 use super::Both;
+use crate::step::unlock;
 use crate::world::instance;
 
 /// The instances that clients start.
@@ -76,7 +77,7 @@ pub(super) fn goes_on(
     let dauer_store::Committed { revision, arrived, now, more, .. } = committed.clone();
     let record = Record { revision, ..step.record.clone().after(before) };
     let fence = dauer_store::Fence { execution: record.execution, revision, ..step.fence.clone() };
-    let kept = step.then == Then::Keep && record.hold != Hold::Ended;
+    let kept = step.then == Then::Keep && !record.status.is_ended();
     kept.then_some(ClaimedTurn { fence, record, messages: arrived, more, history: None, now })
 }
 
@@ -247,14 +248,15 @@ impl Both {
             Class::Start(opening) | Class::Rewind(opening) => Some(opening.record(message.id)),
             Class::Control(_) | Class::Ordinary => None,
         });
-        let record = Record { status: Status::Running, hold: Hold::Open, ..turn.record.clone() };
-        let (history, record) = match opens.filter(|_| turn.record.hold == Hold::Ended) {
+        let mut record = Record { status: Status::Running, ..turn.record.clone() };
+        unlock(&mut record.details);
+        let (history, record) = match opens.filter(|_| turn.record.status.is_ended()) {
             None => (History::Append(batch), record),
             // The start that waited begins the next run.
             Some(next) => {
                 let (execution, batches) = (next.execution, vec![batch]);
                 let history = History::Replace { execution, batches, prologue: Vec::new() };
-                (history, Record { status: Status::Running, hold: Hold::Open, ..next })
+                (history, Record { status: Status::Running, ..next })
             }
         };
         Checkpoint {
@@ -340,9 +342,9 @@ impl Both {
         let ends = [Status::Completed, Status::Failed, Status::Terminated];
         match self.draw.below(18) {
             0..=4 => step.then = Then::Keep,
-            5 | 16 | 17 => (step.record.status, step.record.hold) = (self.draw.of(&ends), Hold::Ended),
-            6 => (step.record.status, step.record.hold) = (Status::Terminated, Hold::Ended),
-            7 => (step.record.status, step.record.hold) = (Status::Suspended, Hold::Control),
+            5 | 16 | 17 => step.record.status = self.draw.of(&ends),
+            6 => step.record.status = Status::Terminated,
+            7 => step.record.status = Status::Suspended,
             8 => step.consumed.truncate(1),
             9 => {
                 let execution = ExecutionId(u128::from(self.fresh()));
@@ -350,12 +352,23 @@ impl Both {
                 step.record.execution = execution;
                 step.history = History::Replace { execution, batches: Vec::new(), prologue: vec![carried] };
             }
-            10 => step.record.hold = Hold::From(self.some_order()),
+            10 => {
+                let owner = self.some_order();
+                let lock = Lock { section: "section".to_owned(), owner, owner_execution: ExecutionId(1) };
+                let mut details = turn.record.details.clone();
+                let entity = details.entity().cloned().unwrap_or_default();
+                details.set_entity(Some(EntityRecord { lock: Some(lock), ..entity }));
+                step.record.details = Some(details);
+            }
             11 if turn.record.is_unborn() => {
                 // Suspended before it began: its start waits.
                 let controls = turn.messages.iter().filter(|m| matches!(m.class, Class::Control(_)));
                 step.consumed = controls.map(|message| message.id).collect();
-                (step.record.status, step.record.hold) = (Status::Suspended, Hold::Unborn);
+                step.record.status = Status::Suspended;
+                // No event says so.
+                let nothing =
+                    Batch { count: 0, events: event(""), consumed: Vec::new(), produced: Vec::new() };
+                step.history = History::Append(nothing);
             }
             _ => step.then = Then::Release { delay: Duration::from_secs(self.draw.below(20)) },
         }

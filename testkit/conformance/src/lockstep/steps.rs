@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Created, Credit, Delivered, Details, History, Hold, InstanceId, Item, List,
-    Message, MessageId, Next, Order, Purge, Query, Release, Status, Timestamp, Trouble, TroubleKind,
+    Checkpoint, ClaimedTurn, Created, Credit, Delivered, Details, History, InstanceId, Item, List, Message,
+    MessageId, Next, Order, Purge, Query, Release, Status, Timestamp, Trouble, TroubleKind,
 };
 
 use super::make::{LONE, ORDERS, answer, goes_on, lone, message, order};
@@ -194,7 +194,7 @@ impl Both {
         step.consumed = inspected.messages.iter().take(some).map(|waiting| waiting.id).collect();
         step.consumed.extend(self.some_known(&id));
         match self.draw.below(4) {
-            0 => (step.record.status, step.record.hold) = (Status::Terminated, Hold::Ended),
+            0 => step.record.status = Status::Terminated,
             1 | 2 => self.begin_again(&mut step, &turn.record.details),
             _ => {}
         }

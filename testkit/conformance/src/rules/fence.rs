@@ -1,6 +1,6 @@
 //! Rule 2, fence: a commit passes only in the hands that claimed it, in the state that was claimed.
 
-use dauer_store::{Control, Epoch, ExecutionId, Hold, Purge, Revision, Status};
+use dauer_store::{Control, Epoch, ExecutionId, Purge, Revision, Status};
 
 use crate::run::open;
 use crate::session::GiveBack;
@@ -161,8 +161,7 @@ pub async fn r02g_an_amendment_consumes_the_start(fixture: &dyn Fixture) {
     let replaced = w.start("replaced").await;
     let new = w.start_message("replaced");
     let turn = w.unclaimed("replaced", vec![replaced]).await;
-    let begun =
-        Step::of(&turn).record(|record| (record.status, record.hold) = (Status::Pending, Hold::Control));
+    let begun = Step::of(&turn).record(|record| record.status = Status::Pending);
     w.ok(w.manage().amend(begun.continue_as_new(vec![new.clone()]).into()).await, "amend");
     let turn = w.unclaimed("replaced", vec![new]).await;
     w.ok(w.manage().amend(Step::of(&turn).ended(Status::Terminated).into()).await, "amend");

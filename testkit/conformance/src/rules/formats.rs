@@ -113,7 +113,8 @@ pub async fn r16c_values_come_back_whole(fixture: &dyn Fixture) {
     let (revision, times) = (found.revision, found.times.clone());
     let expected = Record { revision, times, ..written.record.after(&turn.record.details) };
     w.same(&found, &expected, "a record comes back as it was written");
-    w.deliver(w.event_to("order")).await;
+    // Its lock lets nothing else through.
+    w.deliver(w.events_from("owner", "order", 1, 1).remove(0)).await;
     let turn = session.turn().await;
     w.same(&turn.record, &expected, "a claim gives the record as it was written");
     let slice = w.ok(session.work().load_history(&turn.fence, 0, usize::MAX).await, "load_history");

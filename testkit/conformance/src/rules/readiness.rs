@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use dauer_store::{
-    ClaimedTurn, Class, Control, Credit, Delivered, DropReason, Hold, Message, MessageId, Queues, Record,
-    Status,
+    ClaimedTurn, Class, Control, Credit, Delivered, DropReason, Message, MessageId, Queues, Record, Status,
 };
 
 use crate::message::{ids, only};
@@ -39,7 +38,7 @@ pub async fn r04a_a_suspended_instance_takes_only_control(fixture: &dyn Fixture)
 pub async fn r04b_a_locked_instance_takes_its_owners_messages(fixture: &dyn Fixture) {
     let w = open!(fixture);
     w.start("stock").await;
-    w.run(|turn| Step::of(turn).hold(Hold::From(crate::instance("owner")))).await;
+    w.run(|turn| Step::of(turn).locked_by("owner")).await;
     let foreign = w.events_from("stranger", "stock", 1, 1).remove(0);
     w.deliver(foreign.clone()).await;
     let session = w.session().await;
@@ -220,6 +219,7 @@ const MANY: usize = 80;
 /// Suspends a run from outside that has not begun.
 async fn suspend_unborn(w: &World<'_>, id: &str) {
     let turn = w.unclaimed(id, Vec::new()).await;
-    let step = Step::of(&turn).record(|record| record.status = Status::Suspended).hold(Hold::Unborn);
+    // No event says so: its history is empty as before.
+    let step = Step::of(&turn).without_events().suspended();
     w.ok(w.manage().amend(step.into()).await, "amend");
 }

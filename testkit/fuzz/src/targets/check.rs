@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dauer_core::ledger::Ledger;
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{
-    Batch, Checkpoint, Class, Encoded, Fate, Fence, History, Hold, Message, Record, StoredBatch,
+    Batch, Checkpoint, Class, Encoded, Fate, Fence, History, Message, Record, StoredBatch,
 };
 use dauer_core::turn::{Finished, Input, Stalled};
 use dauer_core::{Epoch, HostId, InstanceId, MessageId, Revision, Timestamp};
@@ -44,7 +44,6 @@ pub(crate) fn finished(input: &Input, before: &Ledger, finished: &Finished, limi
         record.details.is_some() || input.record.details == *details,
         "a checkpoint says nothing of changed details"
     );
-    assert_eq!(record.status.is_ended(), record.hold == Hold::Ended, "ended and held as such");
     assert!(record.trouble.is_none() && record.attempts == 0, "a turn that was taken leaves no trouble");
     assert!(ledger.open_count() <= limits.open_tasks);
     if let History::Append(batch) = &checkpoint.history {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use dauer_core::ledger::{Ledger, LedgerError};
 use dauer_core::limits::TurnLimits;
 use dauer_core::model::{
-    Batch, BlobError, Class, Encoded, FORMAT, Fate, Hold, Message, Origin, Over, Parent, Record, Status,
+    Batch, BlobError, Class, Encoded, FORMAT, Fate, Message, Origin, Over, Parent, Record, Status,
     TroubleKind,
 };
 use dauer_core::send::{self, Caller, StartRequest};
@@ -219,11 +219,11 @@ pub(crate) fn own_start() -> (Message, Record) {
 pub(crate) fn claim(input: &Stored, past: &Past) -> Input {
     let (start, mut record) = own_start();
     (record.history_len, record.history_bytes) = (past.ledger.events(), past.bytes);
-    (record.status, record.hold) = match () {
-        () if past.ledger.is_ended() => (Status::Completed, Hold::Ended),
-        () if past.ledger.is_suspended() => (Status::Suspended, Hold::Control),
-        () if past.ledger.started().is_some() => (Status::Running, Hold::Open),
-        () => (Status::Pending, Hold::Control),
+    record.status = match () {
+        () if past.ledger.is_ended() => Status::Completed,
+        () if past.ledger.is_suspended() => Status::Suspended,
+        () if past.ledger.started().is_some() => Status::Running,
+        () => Status::Pending,
     };
     // Someone waits for the end, so that every end has to be told.
     let Ok(parent) = InstanceId::new("parent") else { panic!("a plain id is refused") };

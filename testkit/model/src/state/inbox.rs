@@ -99,7 +99,7 @@ impl Instance {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.record.hold == Hold::Ended
+        self.record.status.is_ended()
     }
 
     pub(super) fn is_own_start(&self, message: &Message) -> bool {
@@ -124,7 +124,7 @@ impl Instance {
 
     /// Whether the hold lets a message through. An instance that a rewind created begins with it: no start ever comes.
     pub(super) fn admits(&self, message: &Message, moment: Moment) -> bool {
-        let (hold, opening) = (&self.record.hold, opens(message).is_some());
+        let (hold, opening) = (self.record.hold(), opens(message).is_some());
         let is_rewind = matches!(message.class, Class::Rewind(_));
         let by_mistake = match hold {
             Hold::Control => moment.makes(M::HoldControlAdmitsAll),
@@ -132,7 +132,7 @@ impl Instance {
             Hold::Unborn => moment.makes(M::HoldUnbornAdmitsStarts) && opening,
             Hold::Open | Hold::Ended => false,
         };
-        let unbegun = self.record.status == Status::Pending && !matches!(hold, Hold::Open | Hold::Ended);
+        let unbegun = self.record.status == Status::Pending;
         let rewound = unbegun && is_rewind && !self.waiting().any(|m| self.is_own_start(m));
         let hidden = self.has_ended() && moment.makes(M::EndedHidesStart);
         (hold.admits(message) || rewound || by_mistake) && !hidden
@@ -153,7 +153,7 @@ impl Instance {
 
     /// The message that comes first, due or not, and whether it may come alone.
     fn first(&self, moment: Moment) -> Option<(&Message, bool)> {
-        let unborn = self.record.hold == Hold::Unborn;
+        let unborn = self.record.hold() == Hold::Unborn;
         let leads = |message: &&Message| {
             let begins = opens(message).is_some_and(|s| s.execution == self.record.execution);
             if unborn { begins } else { self.is_own_start(message) }
