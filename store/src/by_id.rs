@@ -1,14 +1,16 @@
-//! A map by instance.
+//! A hash map by instance id.
 
 use std::collections::HashMap;
 
 use dauer_core::InstanceId;
 use foldhash::fast::RandomState;
 
-/// Something by instance, without an order: a host looks up every instance a dozen times a turn, and each step through an
-/// ordered map reads another id from cold memory. Nobody can go through it in the order of its hashes, which differs
-/// between runs. Its hashes are quick ones, with a seed of the process that nobody outside is told; ids come from clients
-/// that the hub trusts, and whoever guesses the seed makes it slow, not wrong.
+/// A hash map by instance id. A host looks up each instance about twelve times a turn, and each step through an ordered map
+/// reads another id from cold memory.
+///
+/// Iteration is sorted or over values only: the order of the hashes differs between runs. The hash function is fast and has a
+/// secret seed per process. Ids come from clients that the hub trusts; a client that guessed the seed could make the map slow,
+/// not wrong.
 #[derive(Debug, Clone)]
 pub struct ById<T>(HashMap<InstanceId, T, RandomState>);
 
@@ -19,50 +21,50 @@ impl<T> Default for ById<T> {
 }
 
 impl<T> ById<T> {
-    /// What is there for an instance.
+    /// Returns the value of an instance.
     #[must_use]
     pub fn get(&self, instance: &InstanceId) -> Option<&T> {
         self.0.get(instance)
     }
 
-    /// The same, to change it.
+    /// Returns the value of an instance, to change it.
     pub fn get_mut(&mut self, instance: &InstanceId) -> Option<&mut T> {
         self.0.get_mut(instance)
     }
 
-    /// Puts something there; gives what was there before.
+    /// Sets the value of an instance. Returns the previous value.
     pub fn insert(&mut self, instance: InstanceId, value: T) -> Option<T> {
         self.0.insert(instance, value)
     }
 
-    /// Takes out what is there.
+    /// Removes and returns the value of an instance.
     pub fn remove(&mut self, instance: &InstanceId) -> Option<T> {
         self.0.remove(instance)
     }
 
-    /// For how many instances there is something.
+    /// The number of instances.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is there, in no order: for sums and the like.
+    /// The values, in no order: for sums and counts.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.0.values()
     }
 
-    /// Takes everything out.
+    /// Removes all values.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The instances, in their order.
+    /// The instances, sorted.
     #[must_use]
     pub fn instances(&self) -> Vec<InstanceId> {
         let mut all: Vec<InstanceId> = self.0.keys().cloned().collect();
@@ -70,8 +72,7 @@ impl<T> ById<T> {
         all
     }
 
-    /// At most so many instances: those that follow `last` in their order, then from the beginning on. Without sorting all
-    /// the others.
+    /// At most `most` instances: those after `last` in order, then those from the first on. Sorts only these.
     #[must_use]
     pub fn instances_after(&self, last: Option<&InstanceId>, most: usize) -> Vec<InstanceId> {
         let mut all: Vec<(bool, &InstanceId)> =
@@ -86,7 +87,7 @@ impl<T> ById<T> {
 }
 
 impl<T: Default> ById<T> {
-    /// What is there for an instance, or what was put there now.
+    /// Returns the value of an instance, inserting the default if absent.
     pub fn or_default(&mut self, instance: &InstanceId) -> &mut T {
         self.0.entry(instance.clone()).or_default()
     }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_through_it_is_sorted() {
+    fn instances_are_returned_sorted() {
         let mut map = ById::<u32>::default();
         let id = |number: u32| InstanceId::new(format!("i{number:03}")).unwrap();
         for number in [7, 3, 200, 41, 12] {

@@ -1,4 +1,4 @@
-//! The store's time. One clock judges all sessions and due times of a store.
+//! The clock of a store (rule 15). One clock judges all sessions and due times.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use dauer_core::Timestamp;
 
-/// Where a store that has no clock of its own takes its time from.
+/// The clock of a store whose storage has none.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// A time that nobody sets: it has no beginning that means anything, and goes on as time passes. For how long
-    /// something takes, where [`Clock::now`] may leap because somebody has put it right.
+    /// Monotonic time, from an arbitrary epoch. Use it to measure durations: [`Clock::now`] may jump when the system clock is
+    /// adjusted.
     fn steady(&self) -> Timestamp {
         self.now()
     }
 }
 
-/// A clock that stands still until it is moved: for tests and the simulator.
+/// A clock that changes only by [`set`](Self::set) and [`advance`](Self::advance), for tests and the simulator.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
@@ -29,12 +29,12 @@ impl ManualClock {
         Self(AtomicI64::new(start.0))
     }
 
-    /// Moves the hands to `now`. A store never follows them backwards.
+    /// Sets the clock to `now`. The time of a store does not go backwards with it.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.0, Ordering::SeqCst);
     }
 
-    /// Moves the hands forward, at least to the next millisecond unless `by` is zero.
+    /// Moves the clock forward by `by`, rounded up to whole milliseconds.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().after(by));
     }
@@ -46,12 +46,12 @@ impl Clock for ManualClock {
     }
 }
 
-/// The computer's clock, which never goes backwards and never stands still: when the computer's is set back, this one
-/// goes on from where it was.
+/// The system clock, without steps backwards. When the system clock is set back, this clock continues from its last reading
+/// with monotonic time.
 #[derive(Debug)]
 pub struct SystemClock {
     began: Instant,
-    /// What it last showed, and when that was.
+    /// The last reading, and its monotonic time.
     last: Mutex<Option<(Timestamp, Instant)>>,
 }
 
@@ -62,7 +62,7 @@ impl Default for SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that never goes backwards from here on.
+    /// A clock that never goes backwards from its first reading on.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -76,7 +76,7 @@ impl Clock for SystemClock {
         let computer = Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let at = Instant::now();
-        // Whole milliseconds of the time that has passed: rounded up, it would run ahead of the computer.
+        // Rounded down: rounded up, this clock would run ahead of the system clock.
         let passed = last.map_or(0, |(_, before)| at.duration_since(before).as_millis());
         let passed = i64::try_from(passed).unwrap_or(i64::MAX);
         let flown = last.map_or(computer, |(shown, _)| Timestamp(shown.0.saturating_add(passed)));
@@ -84,7 +84,7 @@ impl Clock for SystemClock {
             *last = Some((computer, at));
             return computer;
         }
-        // Only where a whole millisecond has passed is it counted, so that many readings lose none.
+        // The reference moves only by whole milliseconds, so that frequent readings lose no time.
         if passed > 0 {
             *last = Some((flown, at));
         }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn manual_clock_moves_only_when_set() {
         let clock = ManualClock::new(Timestamp(5));
         assert_eq!(clock.now(), Timestamp(5));
         clock.advance(Duration::from_micros(1_001));
@@ -111,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_never_goes_backwards_and_never_stands_still() {
+    fn system_clock_set_back_goes_on_monotonically() {
         let clock = SystemClock::new();
         let future = clock.now().after(Duration::from_secs(3_600));
-        // An hour ahead of the computer, which was set back; that was two seconds ago.
+        // The last reading was two seconds ago. Since then the system clock was set back by an hour.
         let before = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
         *clock.last.lock().unwrap() = Some((future, before));
         let shown = clock.now();

@@ -1,24 +1,24 @@
-//! Where a page ended, as text: for stores whose pages are in the order of a time and then the id.
+//! Cursors of pages, for stores that order pages by a time and then the id.
 
 use dauer_core::{InstanceId, Timestamp};
 
 use crate::{Order, Refused};
 
-/// What the cursors of pages with the newest first begin with: one that is given for the other order is refused, as it
-/// would lead back over what was seen.
+/// The prefix of cursors of pages with the newest first. A cursor in the other order would repeat rows, so it is refused.
 const NEWEST_FIRST: &str = "newest:";
 
-/// The last row of a page. The next page begins behind it, so that what is inserted meanwhile neither repeats nor hides one.
+/// The key of the last row of a page. The next page begins after this key, so that concurrent inserts neither repeat nor hide
+/// rows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
-    /// When that instance was created, or ended.
+    /// The creation or completion time of the instance.
     pub at: Timestamp,
     /// Its id.
     pub id: InstanceId,
 }
 
 impl Cursor {
-    /// As it is given to clients.
+    /// Writes the cursor as text for clients.
     #[must_use]
     pub fn write(&self, order: Order) -> String {
         let order = match order {
@@ -28,10 +28,10 @@ impl Cursor {
         format!("{order}{}/{}", self.at.0, self.id)
     }
 
-    /// As it comes back from them.
+    /// Reads the text that [`write`](Self::write) returned.
     ///
     /// # Errors
-    /// [`Refused::Cursor`] when it is nothing that [`Cursor::write`] gave for that order.
+    /// [`Refused::Cursor`] if the text is malformed or of the other order.
     pub fn read(text: &str, order: Order) -> Result<Self, Refused> {
         let key = match order {
             Order::OldestFirst => Some(text),
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written_in_its_own_order() {
+    fn cursor_is_read_back_only_in_its_own_order() {
         let ids = ["a", "/", "<", "a/b/c", "-1/x"].map(|id| InstanceId::new(id).unwrap());
         for (id, at) in ids.into_iter().zip([0, -1, i64::MIN, i64::MAX, 1_700_000_000_000]) {
             let cursor = Cursor { at: Timestamp(at), id };

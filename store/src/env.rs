@@ -1,5 +1,5 @@
-//! The seam to time, chance and concurrency. Hubs and stores use nothing else, so that a whole hub can run on one
-//! thread, in virtual time, from one seed.
+//! Time, randomness and concurrency of a host. A hub uses no other, so that it can run on one thread, in virtual time, from one
+//! seed. A store uses it only to wait in [`Work::next`](crate::Work::next).
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 
 use dauer_core::Timestamp;
 
-/// A reading of a host's monotonic clock, in milliseconds from an arbitrary epoch. A type of its own, so that the compiler
-/// keeps it apart from [`Timestamp`], which is wall-clock time. Only readings of the same host can be compared.
+/// A reading of a host's monotonic clock, in milliseconds from an arbitrary epoch. Only readings of the same host can be
+/// compared. It is a separate type, so that the compiler distinguishes it from [`Timestamp`], which is wall-clock time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Steady(pub i64);
 
@@ -19,35 +19,35 @@ impl Steady {
         Self(Timestamp(self.0).after(duration).0)
     }
 
-    /// The time since `earlier`; zero when `earlier` is the later one.
+    /// The time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Timestamp(self.0).since(Timestamp(earlier.0))
     }
 }
 
-/// Where time, chance and tasks come from. One per host: what it spawns belongs to that host and dies with it.
+/// Clocks, randomness and tasks of one host. Spawned tasks belong to the host and end with it.
 pub trait Env: Send + Sync + 'static {
-    /// The wall-clock time of this host, for what people read. It may leap, in both directions. Measure durations by
-    /// [`Env::steady`]. Stores judge what is durable by their own clock.
+    /// The wall-clock time of this host, for display. It may jump in both directions. Use [`Env::steady`] to measure durations.
+    /// A store stamps and judges by its own clock.
     fn now(&self) -> Timestamp;
 
-    /// The monotonic clock of this host. Deadlines, delays and renewals go by it.
+    /// The monotonic clock of this host, for deadlines, delays and renewals.
     fn steady(&self) -> Steady;
 
-    /// Ready when [`Env::steady`] has reached `at`.
+    /// Is ready when [`Env::steady`] has reached `at`.
     fn sleep_until(&self, at: Steady) -> BoxFuture<'static, ()>;
 
-    /// Ready after `duration`.
+    /// Is ready after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.sleep_until(self.steady().after(duration))
     }
 
-    /// Runs something beside the caller until it ends or the host does.
+    /// Runs `work` concurrently with the caller, until it completes or the host ends.
     fn spawn(&self, work: BoxFuture<'static, ()>);
 
-    /// Whether all that is spawned shares one thread with the caller. Then what is over at once may as well run where it is
-    /// begun: nothing else could have run meanwhile.
+    /// Whether spawned tasks share one thread with the caller. Then the caller may poll a short task itself: no other task could
+    /// run in the meantime.
     fn is_single_threaded(&self) -> bool {
         false
     }

@@ -1,42 +1,42 @@
-//! What an operator asks: the sessions of a hub; the holder, the waiting messages and the open tasks of an instance.
+//! Values for operators: the sessions of a hub; the holder, waiting messages and open tasks of an instance.
 
 use dauer_core::model::{Class, Control, Over, QueueKey};
 use dauer_core::{HostId, MessageId, SessionId, Timestamp};
 
-/// How many messages, and how many tasks, an [`Inspection`] lists. Enough to see what an instance waits for; an inbox may
+/// The most messages, and the most tasks, that an [`Inspection`] lists. Enough to see why an instance waits; an inbox may
 /// hold a hundred thousand.
 pub const INSPECTED_MAX: usize = 100;
 
-/// One instance from outside, as of one moment.
+/// The state of one instance at one time (rule 23).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inspection {
-    /// The store's time.
+    /// The store's time of the inspection.
     pub now: Timestamp,
-    /// The session that holds the instance.
+    /// The session that holds the instance, even an expired one from which no session has won it.
     pub holder: Option<Holder>,
-    /// From when the next turn can be claimed; none while nothing waits that the instance admits.
+    /// The time from which the next turn can be claimed. None if no admitted message waits.
     pub ready_at: Option<Timestamp>,
-    /// How many messages wait, before the inbox and in it.
+    /// The number of messages in prologue and inbox.
     pub waiting: u64,
-    /// The first [`INSPECTED_MAX`] of them. Starts, rewinds and control come before ordinary messages, and each of the
-    /// two parts is in the order of delivery.
+    /// The first [`INSPECTED_MAX`] of these messages. Starts, rewinds and control come before ordinary messages. Each of the two
+    /// parts is in the order of delivery.
     pub messages: Vec<Waiting>,
-    /// How many activity tasks are open.
+    /// The number of open activity tasks: not answered, taken ones (rule 20) included.
     pub open: u64,
-    /// [`INSPECTED_MAX`] of them, by id.
+    /// The first [`INSPECTED_MAX`] of these tasks, by id.
     pub tasks: Vec<OpenTask>,
 }
 
-/// A session of a hub, as of one moment.
+/// A session of a hub at one time (rule 24).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
     /// Its host.
     pub host: HostId,
-    /// When its lease ends, by the store's clock.
+    /// The end of its lease, by the store's clock.
     pub expires_at: Timestamp,
-    /// Whether it lives: it has neither expired nor ended, and its host is not known to be dead.
+    /// Whether it lives: it has neither expired nor ended, and the store cannot prove its host dead.
     pub lives: bool,
 }
 
@@ -45,29 +45,29 @@ pub struct SessionInfo {
 pub struct Holder {
     /// The session.
     pub session: SessionId,
-    /// Its host; none when the store does not know the session any more.
+    /// Its host; none if the store has forgotten the session.
     pub host: Option<HostId>,
-    /// Whether the session lives: it has neither expired nor ended, and its host is not known to be dead.
+    /// See [`SessionInfo::lives`].
     pub lives: bool,
 }
 
-/// A message that waits.
+/// A message that waits for an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// Its id.
     pub id: MessageId,
     /// Its class.
     pub class: WaitingClass,
-    /// Not delivered before this time.
+    /// The message is not delivered before this time.
     pub visible_at: Timestamp,
 }
 
-/// The class of a waiting message, without what it carries.
+/// The class of a waiting message, without its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitingClass {
     /// [`Class::Start`].
     Start,
-    /// A start that ends a run which is there ([`Over::Terminate`]).
+    /// A start that ends the current run ([`Over::Terminate`]).
     Replacement,
     /// [`Class::Rewind`].
     Rewind,
@@ -98,12 +98,12 @@ pub struct OpenTask {
     pub event_id: i32,
     /// The activity's name and version.
     pub queue: QueueKey,
-    /// The session that runs it.
+    /// The session that holds it.
     pub holder: Option<Holder>,
-    /// Failed attempts.
+    /// Failed attempts (rule 9).
     pub attempts: u32,
-    /// Not to be claimed before.
+    /// No session claims it before this time.
     pub not_before: Timestamp,
-    /// Whether it only waits for its holder to answer or die, and is not to run again.
+    /// Whether the task was withdrawn: it stays until its holder answers or ends, and does not run again.
     pub withdrawn: bool,
 }

@@ -1,4 +1,4 @@
-//! The client's half of the contract, opened for one hub.
+//! The client's half of the contract: one hub, for clients and operators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, Se
 
 use crate::{Cause, Changes, Committed, Delivered, Inspection, Refused, SessionInfo, Slice, Work};
 
-/// A start, and what it may replace.
+/// A start, and the policy for an existing instance (rule 18).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create {
     /// A message of class Start.
     pub start: Message,
-    /// When an instance of that id exists.
+    /// The policy for an existing instance of that id.
     pub reuse: Reuse,
-    /// The transport marks it as a retry. It is a repeat of any start of the same [likeness](MessageId::likeness) that was
-    /// accepted within [`dauer_core::limits::START_RETRY_MAX`].
+    /// Whether the transport marks the start as a retry. A retry repeats any start of the same
+    /// [likeness](MessageId::likeness) that was accepted within [`dauer_core::limits::START_RETRY_MAX`].
     pub retry: bool,
 }
 
 impl Create {
-    /// A start that its transport does not mark as a retry.
+    /// A start that is not marked as a retry.
     #[must_use]
     pub fn new(start: Message, reuse: Reuse) -> Self {
         Self { start, reuse, retry: false }
@@ -36,7 +36,7 @@ impl Create {
 /// Which existing instances a start may replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reuse {
-    /// An instance in one of these is replaced; in any other the start is refused with [`Refused::Exists`].
+    /// An instance in one of these statuses is replaced. In any other the start is refused as [`Refused::Exists`].
     pub replaceable: Vec<Status>,
 }
 
@@ -47,125 +47,125 @@ impl Default for Reuse {
     }
 }
 
-/// What a start did.
+/// The effect of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
     /// The instance is new, or replaces an ended one.
     New(ExecutionId),
-    /// The same start was accepted before. The execution is that of the start that is there or waits; none when only the
-    /// start's id is remembered.
+    /// The start was accepted before. The execution is that of the accepted start if it is the current one or waits; none if
+    /// only its id is remembered.
     Repeat(Option<ExecutionId>),
-    /// The instance is running; its next turn ends that run and begins this one.
+    /// The instance is living. Its next turn ends the current run and begins this one.
     Replacing(ExecutionId),
 }
 
-/// Which instances a query is about. All conditions hold together; empty ones hold always.
+/// The conditions of a query. An instance matches if all of them hold. An empty condition always holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// One of these.
+    /// The status is one of these.
     pub statuses: Vec<Status>,
     /// Created at this time or later.
     pub created_from: Option<Timestamp>,
     /// Created before this time.
     pub created_to: Option<Timestamp>,
-    /// With this name.
+    /// Has this orchestration or entity name.
     pub name: Option<Arc<str>>,
-    /// With an id that begins so.
+    /// Has an id with this prefix.
     pub prefix: Option<Arc<str>>,
-    /// With all of these tags.
+    /// Has all of these tags.
     pub tags: Tags,
-    /// Only instances in trouble.
+    /// Its record has a trouble.
     pub stalled: bool,
-    /// Entities instead of orchestrations.
+    /// Is an entity; false means an orchestration.
     pub entities: bool,
-    /// Which come first.
+    /// The end at which the query starts.
     pub order: Order,
-    /// At most so many a page; 0 is the store's own page size.
+    /// The most instances in a page; 0 means the store's page size.
     pub page: usize,
-    /// Where the last page ended, in the same order.
+    /// The cursor of the last page, in the same order: [`Page::next`].
     pub after: Option<String>,
 }
 
-/// Which instances a query finds first: by the time of their creation, and among those of one moment by their id.
+/// The order of a query: by creation time and then id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Those that were created first. What is started meanwhile comes at the end.
+    /// The oldest first. Instances that are created during the query come at the end.
     #[default]
     OldestFirst,
-    /// Those that were created last. What is started meanwhile is not seen any more.
+    /// The newest first. Instances that are created during the query are not found.
     NewestFirst,
 }
 
-/// One page of a query, by creation time and then id.
+/// One page of a query, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
     /// The instances.
     pub records: Vec<(InstanceId, Record)>,
-    /// Give this as `after` for the next page; `None` at the end.
+    /// The `after` of the next page; `None` at the end.
     pub next: Option<String>,
-    /// By how much the answer may lag behind acknowledged writes.
+    /// The most by which the page lags behind acknowledged writes.
     pub lag: Duration,
 }
 
-/// Which ended instances to list.
+/// The conditions of a list of ended instances.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct List {
-    /// One of these ended statuses; empty is all of them.
+    /// The status is one of these. Empty means every ended status.
     pub statuses: Vec<Status>,
     /// Ended at this time or later.
     pub completed_from: Option<Timestamp>,
     /// Ended before this time.
     pub completed_to: Option<Timestamp>,
-    /// At most so many a page; 0 is the store's own page size.
+    /// The most ids in a page; 0 means the store's page size.
     pub page: usize,
-    /// Where the last page ended.
+    /// The cursor of the last page: [`IdPage::next`].
     pub after: Option<String>,
 }
 
-/// One page of ids, by time of completion and then id.
+/// One page of ids, by completion time and then id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdPage {
     /// The ids.
     pub ids: Vec<InstanceId>,
-    /// Give this as `after` for the next page; it contains the last id. `None` at the end.
+    /// The `after` of the next page. It contains the last id. `None` at the end.
     pub next: Option<String>,
 }
 
-/// What to remove. Only ended instances are, and none whose inbox holds a start or rewind.
+/// The instances to remove. Others than those of rule 21 are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purge {
     /// These instances.
     Ids(Vec<InstanceId>),
-    /// All that match, at most `budget` of them in one call.
+    /// All instances that match a query, at most `budget` in one call.
     Matching {
-        /// Its conditions. Order and cursor mean nothing: the oldest go first.
+        /// The conditions. Order and cursor are ignored: the oldest are removed first.
         query: Query,
-        /// At most so many.
+        /// The most instances that this call removes.
         budget: usize,
     },
 }
 
-/// What a purge did.
+/// The effect of a purge.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Purged {
-    /// Instances removed.
+    /// The number of removed instances.
     pub count: usize,
-    /// Whether more may match: call again.
+    /// Whether more instances may match. Then the caller calls again.
     pub more: bool,
 }
 
-/// Who attaches.
+/// The host and the session that attach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Its name, unique while it lives.
+    /// The name of the host, unique while the host lives.
     pub id: HostId,
-    /// The session, chosen by the host at random.
+    /// The session, drawn at random by the host.
     pub session: SessionId,
-    /// How long the session lives without a renewal.
+    /// The time that the session lives without a renewal.
     pub lease: Duration,
 }
 
-/// How much work there is; may lag.
+/// The amount of work. It may lag behind acknowledged writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scale {
     /// Ready, unclaimed turns and tasks, by kind.
@@ -174,67 +174,70 @@ pub struct Scale {
     pub held: BTreeMap<Kind, usize>,
 }
 
-/// The largest things a store takes. Below them it spills, splits and re-arms by itself.
+/// The limits of a store (rule 14). Up to them the store spills, splits and re-arms by itself.
+///
+/// Messages, delays and checkpoints beyond the first four limits are [`Refused::TooLarge`]. The last two bound memory and
+/// answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Bytes of one message's event.
+    /// Bytes of the event of one message or task.
     pub message_bytes: u64,
-    /// Bytes of one checkpoint.
+    /// Bytes of all events in one checkpoint.
     pub checkpoint_bytes: u64,
     /// Tasks, timers and messages of one checkpoint.
     pub checkpoint_items: u64,
-    /// How far ahead a message may be made visible.
+    /// The longest delay of a message: [`Message::visible_at`] minus the store's time.
     pub delay: Duration,
-    /// Ids of removed starts that a hub remembers. Beyond it the oldest are forgotten and counted.
+    /// Ids of removed starts that a hub remembers (rule 21).
     pub removed_starts: u64,
-    /// Bytes of messages that a commit or [`Work::mail`] hands out at once; the first message whatever its size.
+    /// Bytes of messages in the answer to one commit or [`Work::mail`]. The first message is included whatever its size.
     pub mail_bytes: usize,
 }
 
-/// What a store has done for this handle since it was opened. Zero where a store does not count.
+/// Counters of a handle since it was opened. A counter that the store does not keep is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effort {
     /// Transactions that wrote something.
     pub commits: u64,
-    /// Turns committed by them.
+    /// Turns that these transactions committed.
     pub turns: u64,
-    /// Instances that were claimed by a write of their own, after the one that had made them ready.
+    /// Instances that were claimed in a later write than the one that made them ready.
     pub claims: u64,
     /// Statements that write.
     pub statements: u64,
     /// Rows inserted, changed and deleted.
     pub rows: u64,
-    /// Times the disk was asked to make writes durable.
+    /// Syncs of the disk.
     pub syncs: u64,
 }
 
-/// One thing that a store holds; together they are everything.
+/// One item of a dump. All items together are the whole hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DumpItem {
-    /// An instance with all that belongs to it.
+    /// An instance, except its tasks.
     Instance(Box<InstanceDump>),
-    /// A task that is waiting or held.
+    /// An open task, waiting or held.
     Task(Box<TaskDump>),
     /// A session.
     Session(SessionDump),
-    /// An instance, or something that belongs to it, that cannot be read, and why. What else the store holds is dumped all the
-    /// same; this cannot be loaded.
+    /// An instance that cannot be read, or a part of it, and the reason. The dump has all other items. A damaged item cannot be
+    /// loaded.
     Damaged(InstanceId, String),
-    /// How many messages were dropped for a reason.
+    /// The number of messages that were dropped for a reason.
     Dropped(DropReason, u64),
     /// The hub's own values.
     Hub(HubDump),
-    /// The id of a start whose instance was removed or begins another start, and the time it was accepted.
+    /// The id of a start that no instance names any more, and the time it was accepted (rule 21).
     RemovedStart(MessageId, Timestamp),
     /// The store's time when the dump began.
     Now(Timestamp),
 }
 
 impl DumpItem {
-    /// Whether it can be loaded into another store. Whoever loads asks before the first item is.
+    /// Checks that the item can be loaded. A store checks all items of a part before it loads the first.
     ///
     /// # Errors
-    /// [`Refused::Corrupt`] when it is [damaged](Self::Damaged).
+    /// [`Refused::Corrupt`] if the item is [damaged](Self::Damaged).
     pub fn loadable(&self) -> Result<(), Refused> {
         match self {
             Self::Damaged(instance, why) => {
@@ -252,17 +255,17 @@ impl DumpItem {
     }
 }
 
-/// The hub's own values.
+/// The values of a hub that belong to no instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HubDump {
-    /// Where new instances begin.
+    /// The floor of new instances.
     pub floor: Floor,
-    /// How many ids of removed starts were forgotten before their time, because there were too many.
+    /// Ids of removed starts that were forgotten early, beyond [`StoreLimits::removed_starts`].
     pub forgotten_starts: u64,
 }
 
-/// Where the instances of a hub begin. Every removal raises it above the removed instance, so that no fence of a removed
-/// instance passes for a later one of the same id.
+/// The epoch and revision of new instances in a hub. Each removal raises it above the removed instance (rule 21), so that no
+/// fence of a removed instance passes for a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Floor {
     /// The first epoch of a new instance.
@@ -272,65 +275,65 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// The floor after the removal of an instance that stood at that epoch and revision.
+    /// The floor after the removal of an instance with that epoch and revision.
     #[must_use]
     pub fn above(self, epoch: Epoch, revision: Revision) -> Self {
         Self { epoch: self.epoch.max(epoch.next()), revision: self.revision.max(revision.next()) }
     }
 }
 
-/// An instance as it lies in the store.
+/// An instance in a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceDump {
     /// Its id.
     pub id: InstanceId,
     /// Its record.
     pub record: Record,
-    /// Whose turn it is.
+    /// Its epoch: grows with each claim.
     pub epoch: Epoch,
-    /// Who holds it.
+    /// The session that holds it.
     pub holder: Option<SessionId>,
-    /// From when a claim may take it; `None` when nothing is waiting for it.
+    /// The visibility of the earliest admitted message; `None` if no admitted message waits.
     pub ready_at: Option<Timestamp>,
-    /// Not to be claimed before, after a release with delay.
+    /// No session claims it before this time, after a release with delay.
     pub not_before: Timestamp,
     /// The history of the current run.
     pub history: Vec<StoredBatch>,
-    /// What precedes the inbox.
+    /// The messages before the inbox.
     pub prologue: Vec<Message>,
     /// The waiting messages, in the store's order.
     pub inbox: Vec<Message>,
-    /// Messages sent by commits and not yet confirmed by their targets.
+    /// Messages that its commits sent and its targets have not confirmed.
     pub outbox: Vec<Message>,
-    /// Ids of applied messages that are still remembered, with the time they were applied.
+    /// Ids of remembered messages (rule 10), with the time they were applied.
     pub memory: Vec<(MessageId, Timestamp)>,
 }
 
-/// A task as it lies in the store.
+/// An open task in a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskDump {
-    /// What to do.
+    /// The activity to run.
     pub task: Task,
-    /// Changes of hands.
+    /// Its epoch: grows with each claim.
     pub epoch: Epoch,
-    /// Who holds it.
+    /// The session that holds it.
     pub holder: Option<SessionId>,
     /// Failed attempts.
     pub attempts: u32,
-    /// Not to be claimed before.
+    /// No session claims it before this time.
     pub not_before: Timestamp,
-    /// Whether it only waits for its holder to answer or die, and is not to run again.
+    /// Whether the task was withdrawn: it stays until its holder answers or ends, and does not run again.
     pub withdrawn: bool,
 }
 
-/// A session as it lies in the store.
+/// A session in a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionDump {
-    /// Which.
+    /// The session.
     pub id: SessionId,
-    /// Of which host.
+    /// Its host.
     pub host: HostId,
-    /// When its items may be taken over.
+    /// The end of its lease. From then on other sessions may win its items.
     pub expires_at: Timestamp,
 }
 
@@ -339,39 +342,39 @@ pub struct SessionDump {
 pub struct Dump {
     /// The items.
     pub items: Vec<DumpItem>,
-    /// Give this for the next part; `None` at the end.
+    /// The `after` of the next part; `None` at the end.
     pub next: Option<String>,
 }
 
 /// One hub, for clients and operators.
 #[async_trait]
 pub trait Manage: Send + Sync {
-    /// Starts instances, each in one write.
+    /// Starts instances, each in one write (rule 18).
     async fn create(&self, batch: Vec<Create>) -> Vec<Result<Created, Refused>>;
 
-    /// Sends messages to instances.
+    /// Sends messages to instances (rule 5).
     async fn send(&self, batch: Vec<Message>) -> Vec<Result<Delivered, Refused>>;
 
-    /// Commits a change from outside: compares execution and revision, not the epoch, and raises the epoch.
+    /// Commits a change without a claim (rule 2): compares execution and revision, and raises the epoch.
     async fn amend(&self, checkpoint: Checkpoint) -> Result<Committed, Refused>;
 
-    /// The records of instances, in the order asked for, with the epoch an amendment would supersede.
+    /// Returns the records of instances, in the order of `ids`, with the fence of an amendment. Sees every acknowledged write.
     async fn get(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<(Fence, Record)>>, Refused>;
 
-    /// Who holds instances, what waits for them and which tasks are open, in the order asked for. Sees every acknowledged
-    /// write.
+    /// Returns the holders, waiting messages and open tasks of instances, in the order of `ids`. Sees every acknowledged write.
     async fn inspect(&self, ids: Vec<InstanceId>) -> Result<Vec<Option<Inspection>>, Refused>;
 
-    /// The sessions that the store remembers, by id (rule 24). Sees every acknowledged write, and writes nothing.
+    /// Lists the sessions that the store remembers, by id (rule 24). Sees every acknowledged write, and writes nothing.
     async fn sessions(&self) -> Result<Vec<SessionInfo>, Refused>;
 
-    /// Finds instances, a page at a time. May lag, and says by how much.
+    /// Finds instances, a page at a time. The answer may lag: see [`Page::lag`].
     async fn query(&self, query: Query) -> Result<Page, Refused>;
 
-    /// Lists ended instances by the time they ended.
+    /// Lists ended instances by completion time, a page at a time. The answer may lag.
     async fn list(&self, list: List) -> Result<IdPage, Refused>;
 
-    /// Reads the history of the current run. An absent instance, or another execution, has an empty one.
+    /// Reads the history of the current run, like [`Work::load_history`]. Returns an empty slice for an absent instance and for
+    /// another execution.
     async fn read_history(
         &self,
         instance: &InstanceId,
@@ -380,38 +383,44 @@ pub trait Manage: Send + Sync {
         max_bytes: usize,
     ) -> Result<Slice, Refused>;
 
-    /// The start, or the rewind that creates it, that the current run of an instance has not begun with yet, whether it is
-    /// due or not. For an ended instance, the first start or rewind that waits. Nothing for a run that has begun and goes on,
-    /// and for an absent instance.
+    /// Returns the start, or creating rewind, of a current run that has not begun, due or not. For an ended instance, returns
+    /// the first start or rewind that waits. Returns nothing for an absent instance, and for a run that has begun and not ended.
     async fn read_start(&self, instance: &InstanceId) -> Result<Option<Message>, Refused>;
 
-    /// Removes ended instances for good.
+    /// Removes ended instances (rule 21).
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused>;
 
-    /// Opens a session.
+    /// Opens a session. Attaching the same session again renews it.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] if the session was ended, or belongs to another host.
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused>;
 
-    /// Ends a session whose host is known to be dead; the caller vouches for it. Its items count an attempt when
-    /// they are taken.
+    /// Ends a session. The caller guarantees that its host is dead. The attempts of its items grow when another session wins
+    /// them (rule 9).
     async fn end_session(&self, session: SessionId) -> Result<(), Refused>;
 
-    /// How much work there is.
+    /// Counts ready and held work (rule 22).
     async fn scale(&self) -> Result<Scale, Refused>;
 
-    /// The largest things it takes.
+    /// Returns the limits of the store.
     fn limits(&self) -> StoreLimits;
 
-    /// What it has done since it was opened.
+    /// Returns the counters of this handle.
     fn effort(&self) -> Effort {
         Effort::default()
     }
 
-    /// Everything it holds, a part at a time. What cannot be read is told as [`DumpItem::Damaged`], and all else comes.
+    /// Dumps the hub, a part at a time (rule 16). An item that cannot be read is a [`DumpItem::Damaged`]; the others follow.
     async fn dump(&self, after: Option<String>) -> Result<Dump, Refused>;
 
-    /// Puts dumped items into an empty hub.
+    /// Loads one part of a dump into an empty hub.
+    ///
+    /// # Errors
+    /// [`Refused::NotExecuted`] if the hub is in use, [`Refused::Corrupt`] if an item is damaged. Then no item of the part is
+    /// loaded.
     async fn load(&self, items: Vec<DumpItem>) -> Result<(), Refused>;
 
-    /// Hints for clients that wait.
+    /// Hints about instances and sessions of the hub, for clients that wait.
     fn changes(&self) -> Changes;
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use dauer_core::model::Status;
 
-/// What lies behind a refusal, kept as the source of the error.
+/// The cause of a refusal, kept as the source of the error.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
-    /// Wraps an error, or a sentence.
+    /// Wraps an error or a text.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(Arc::from(error.into()))
     }
@@ -34,47 +34,46 @@ impl std::error::Error for Cause {
     }
 }
 
-/// A limit that was passed.
+/// A limit of [`StoreLimits`](crate::StoreLimits) that was exceeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
-    /// Of what, e.g. `checkpoint bytes`.
+    /// The name of the limit, e.g. `checkpoint bytes`.
     pub name: &'static str,
-    /// How much it was.
+    /// The value found.
     pub found: u64,
-    /// How much is allowed.
+    /// The largest value allowed.
     pub allowed: u64,
 }
 
-/// Why a store did not do what it was asked.
+/// Why a store refused a request.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The item changed hands or moved on. Nothing was changed; drop all that is known of it.
-    #[error("the item is no longer held, or has moved on")]
+    /// Another claim or commit of the item came first. Nothing was changed. Drop all cached state of the item.
+    #[error("the item is no longer held under this fence, or has a later commit")]
     Fenced,
-    /// Nothing was changed. The same may be tried again.
+    /// Nothing was changed. The caller may retry.
     #[error("the store did not execute the request")]
     NotExecuted(#[source] Cause),
-    /// It may or may not have happened. Send the same again to find out.
-    #[error("the outcome is unknown")]
+    /// The request may have happened. The caller sends the same request again (rule 3).
+    #[error("the outcome of the request is unknown")]
     Unknown(#[source] Cause),
-    /// A limit was passed; trying again does not help.
+    /// A limit was exceeded. Retrying does not help.
     #[error("{} is {}, the store allows {}", .0.name, .0.found, .0.allowed)]
     TooLarge(Limit),
-    /// The instance exists in that status, and the reuse policy keeps it.
+    /// The instance exists in this status, and the reuse policy does not replace it.
     #[error("the instance exists and is {0:?}")]
     Exists(Status),
-    /// An amendment names a message that the instance has applied before. Nothing was changed; there is nothing left to do.
+    /// An amendment names a message that was applied before (rule 10). Nothing was changed; nothing is left to do.
     #[error("the message was applied before")]
     Repeat,
-    /// What a query or list was to go on behind is nothing that a page of this store ended with; trying again does not
-    /// help.
+    /// `after` is not a cursor issued by this store in this order. Retrying does not help.
     #[error("'{0}' is no cursor of this store; give `next` of the last page in the same order, or nothing")]
     Cursor(String),
     /// The store was written by a newer dauer.
     #[error("the store has format {0}; use a newer dauer")]
     Newer(u32),
-    /// The stored data makes no sense.
+    /// The stored data cannot be decoded or contradicts itself.
     #[error("the stored data is damaged")]
     Corrupt(#[source] Cause),
 }

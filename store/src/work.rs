@@ -1,4 +1,4 @@
-//! The host's half of the contract.
+//! The host's half of the contract: sessions, and their credit, turns and tasks.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,69 +20,68 @@ use crate::{Env, Refused, Steady};
 pub struct Amount {
     /// At most this many items.
     pub count: usize,
-    /// No further item after this many bytes of messages or tasks. The first item is won whatever its size.
+    /// About this many bytes of messages or tasks. The first item is won whatever its size.
     pub bytes: usize,
 }
 
 impl Amount {
-    /// That many items of any size.
+    /// `count` items of any size.
     #[must_use]
     pub fn items(count: usize) -> Self {
         Self { count, bytes: usize::MAX }
     }
 }
 
-/// What a session may win. See [`Work::credit`].
+/// The work that a session may win. See [`Work::credit`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Credit {
-    /// What is won with this credit has this number. [`Work::recall`] names it. It never falls from one credit of a session to
-    /// the next.
+    /// Items won with this credit have this number, and [`Work::recall`] finds them by it. The numbers of a session never fall.
     pub number: u64,
-    /// Turns.
+    /// Room for turns.
     pub turns: Amount,
-    /// Activity tasks.
+    /// Room for activity tasks.
     pub tasks: Amount,
-    /// Only from these queues.
+    /// Only items of these queues.
     pub queues: Queues,
     /// Only items that carry all of these tags.
     pub tags: Tags,
 }
 
-/// What [`Work::next`] waited for.
+/// The result of [`Work::next`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Next {
     /// Turns that the session has won.
     pub turns: Vec<ClaimedTurn>,
     /// Tasks that the session has won.
     pub tasks: Vec<TaskLease>,
-    /// Instances that the session has kept by a commit, and for which visible, admitted messages wait: read them with
-    /// [`Work::mail`]. Others that the session holds may be among them.
+    /// Instances that the session has kept by a commit, and for which visible, admitted messages wait. [`Work::mail`] reads
+    /// the messages. Other held instances may be among them.
     pub mail: Vec<InstanceId>,
 }
 
 impl Next {
-    /// Whether it contains nothing.
+    /// Whether it contains neither turns, nor tasks, nor mail.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty() && self.tasks.is_empty() && self.mail.is_empty()
     }
 }
 
-/// What a session has won and does not know of. See [`Work::recall`].
+/// Items that a session has won and may not have received. See [`Work::recall`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recalled {
-    /// Turns.
+    /// Turns that the session still holds.
     pub turns: Vec<ClaimedTurn>,
-    /// Tasks.
+    /// Tasks that the session still holds.
     pub tasks: Vec<TaskLease>,
 }
 
 /// How long a call of [`Work::next`] waits.
 #[derive(Clone, Copy)]
 pub enum Until<'e> {
-    /// It looks once.
+    /// The call looks once and returns.
     Once,
-    /// Until the monotonic clock of the host shows this time. A time that has passed means one look.
+    /// Until the monotonic clock of the host reaches this time. A time in the past means one look.
     At(&'e dyn Env, Steady),
 }
 
@@ -95,27 +94,27 @@ impl std::fmt::Debug for Until<'_> {
     }
 }
 
-/// A part of a history.
+/// Consecutive batches of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Slice {
-    /// Whole batches, in order, from the one that holds the first event asked for.
+    /// Whole batches, in order, from the one that contains the requested event.
     pub batches: Vec<StoredBatch>,
-    /// Where the next slice begins; `None` at the end.
+    /// The event at which the next slice begins, later than the requested event. `None` at the end.
     pub next: Option<u32>,
 }
 
 /// An instance whose turn this session may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedTurn {
-    /// What the commit must carry.
+    /// The fence that the commit must carry.
     pub fence: Fence,
     /// The instance without its history.
     pub record: Record,
     /// Visible, admitted messages, in order.
     pub messages: Vec<Message>,
-    /// Whether more are waiting than were given.
+    /// Whether more visible, admitted messages wait.
     pub more: bool,
-    /// The history, if the store had it at hand anyway.
+    /// The history, if the store had it in memory.
     pub history: Option<Slice>,
     /// The store's time.
     pub now: Timestamp,
@@ -124,35 +123,35 @@ pub struct ClaimedTurn {
 /// A task that this session may execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskLease {
-    /// What the completion must carry.
+    /// The fence that the completion must carry.
     pub fence: TaskFence,
-    /// What to do.
+    /// The activity to run.
     pub task: Task,
-    /// How many attempts failed before.
+    /// Attempts that failed before (rule 9).
     pub attempts: u32,
     /// The store's time.
     pub now: Timestamp,
 }
 
-/// A commit that happened.
+/// The answer to a commit that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// The revision it made.
+    /// The revision of the instance after the commit.
     pub revision: Revision,
-    /// Kept instances: the visible, admitted messages, in order, up to [`crate::StoreLimits::mail_bytes`].
+    /// For a kept instance: the visible, admitted messages, in order, up to [`crate::StoreLimits::mail_bytes`].
     pub arrived: Vec<Message>,
-    /// Whether more such messages wait than `arrived` has.
+    /// Whether more such messages wait.
     pub more: bool,
-    /// The new tasks that were leased to this session.
+    /// The new tasks that the commit leased to this session.
     pub taken: Vec<TaskLease>,
     /// The store's time.
     pub now: Timestamp,
 }
 
-/// Messages that wait for an instance which the session holds.
+/// Messages that wait for a held instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// The visible, admitted messages, in order, up to [`crate::StoreLimits::mail_bytes`]; the first whatever its size.
+    /// The visible, admitted messages, in order, up to [`crate::StoreLimits::mail_bytes`].
     pub messages: Vec<Message>,
     /// Whether more such messages wait.
     pub more: bool,
@@ -160,62 +159,62 @@ pub struct Mail {
     pub now: Timestamp,
 }
 
-/// What became of a message or completion.
+/// The effect of a message or completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
-    /// It is in the inbox, durable.
+    /// The message is durable in the inbox.
     Applied,
-    /// It had no effect and never will.
+    /// The message or completion has no effect.
     Dropped(DropReason),
 }
 
-/// Something a session holds.
+/// A turn or task that a session holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// An instance's turn.
+    /// The turn of an instance.
     Turn(Fence),
-    /// A task.
+    /// An activity task.
     Task(TaskFence),
 }
 
-/// Gives an item back.
+/// A request to give an item back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// What is given back.
+    /// The item.
     pub item: Item,
-    /// Not to be claimed before so long.
+    /// No session claims the item before `delay` has passed.
     pub delay: Duration,
-    /// For turns: what went wrong; shown in the record until the next commit.
+    /// For turns: the reason, shown in the record until the next commit.
     pub trouble: Option<Trouble>,
-    /// Whether it counts as an attempt.
+    /// Whether the release counts as a failed attempt.
     pub failed: bool,
 }
 
 /// An item that a session no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// Which.
+    /// The item, with the fence that no longer holds.
     pub item: Item,
 }
 
-/// A lossy signal to those who wait for changes of instances and sessions. Losing it costs time, never work.
+/// A signal that an instance or session changed. Hints may be lost, late or old: a lost hint costs time, never work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// The instance changed its status, its custom status or its execution; it is in this status now.
+    /// The status, custom status or execution of the instance changed. This is its status now.
     Status(InstanceId, Status),
-    /// The run has ended with this record. A wait for just this run need not read it.
+    /// The run has ended with this record. A wait for this run need not read the record.
     Ended(InstanceId, Arc<Record>),
     /// The session has ended.
     SessionEnded(SessionId),
-    /// Another handle or process has written to the store, or hints were lost: anything may have changed.
+    /// Another handle or process has written to the store, or hints were lost. Anything may have changed.
     Elsewhere,
 }
 
-/// Bytes of payloads that a hint carries at most: a listener that does not listen keeps thousands of hints waiting.
+/// The most payload bytes of a hint. Thousands of hints may wait for a listener that does not read them.
 const HINT_BYTES_MAX: usize = 4_096;
 
 impl Hint {
-    /// That the record of an instance has changed.
+    /// The hint for a changed record.
     #[must_use]
     pub fn changed(instance: &InstanceId, record: &Record) -> Self {
         let details = &record.details;
@@ -230,60 +229,70 @@ impl Hint {
     }
 }
 
-/// A stream of hints that ends with the store.
+/// A stream of hints. It ends when the store closes.
 pub type Changes = Pin<Box<dyn Stream<Item = Hint> + Send>>;
 
-/// One session: one host in one hub. Batches are answered in their order, each item on its own.
+/// One session: one host in one hub. Batches are answered item by item, in their order (rule 11).
 #[async_trait]
 pub trait Work: Send + Sync {
-    /// Which session this is.
+    /// The id of the session.
     fn session(&self) -> SessionId;
 
-    /// Sets what the session may win, in place of the credit before. What it has won and [`Self::next`] has not returned counts
-    /// against the credit. The store spends credit in the write that makes work ready, where it can, and when it looks, also
-    /// while no `next` waits. Credit with more room, or for more queues, looks again. A call of the session that follows is
-    /// judged by the new credit. What the store had begun to win by then comes on top of it.
+    /// Replaces the credit of the session. The session wins at most `count` items and about `bytes` bytes of each kind. Items
+    /// that were won and that [`Self::next`] has not returned use credit, also credit that is set later.
+    ///
+    /// Credit with more room, other queues or other tags causes a look. Later calls of the session are judged by the new credit.
+    /// A write or look that had begun before may still win items beyond it. Rule 12 says when the store spends credit.
     fn credit(&self, credit: Credit);
 
-    /// Waits for what the session wins, and for messages to instances that it holds. Returns as soon as there is something;
-    /// otherwise with nothing, after a last look at `until`. It looks, and wakes up, when work may be ready that no write has
-    /// given to the session: at a larger credit, at a write of another handle, and when something becomes ready by time alone.
-    /// A session has one such call at a time.
+    /// Waits for items that the session wins, and for messages to instances that it holds. Returns as soon as there is one;
+    /// otherwise returns nothing after a last look at `until`.
+    ///
+    /// Looks when work may be ready that no write has won for the session: after larger credit, after a write of another
+    /// handle, and when work becomes ready by time alone. A session has one such call at a time.
     ///
     /// # Errors
-    /// After [`Refused::Unknown`], or when the call was dropped, what it would have returned comes back by [`Self::recall`].
-    /// After [`Refused::NotExecuted`] the next call returns it.
+    /// After [`Refused::Unknown`], or when the caller dropped the call, [`Self::recall`] returns the items that the session won.
+    /// After [`Refused::NotExecuted`] the next call returns them. An expired session gets [`Refused::NotExecuted`] until it
+    /// renews.
     async fn next(&self, until: Until<'_>) -> Result<Next, Refused>;
 
-    /// Gets back what was won and never received: turns and tasks that the session won with credit of the numbers from `first`
-    /// to `last`, still holds under the epoch of then, and has neither committed, nor released, nor answered. Room, queues and
-    /// tags do not limit the answer. Credit up to `last` wins nothing from then on, also where its look had begun before. An
-    /// item that the host has received already may be among them, under the fence that the host knows. The same call again
-    /// returns the same.
+    /// Returns the turns and tasks that the session won with credit of the numbers `first` to `last` and still holds under the
+    /// same epoch. Turns that it has committed are left out. Room, queues and tags do not limit the answer.
+    ///
+    /// From this call on, credit of any number up to `last` wins nothing, not even in a look that had begun. The same call again
+    /// returns the same. [`Self::next`] does not return recalled items. The host may have received some of them already, with
+    /// the same fence.
     async fn recall(&self, first: u64, last: u64) -> Result<Recalled, Refused>;
 
-    /// Reads the messages that wait for held instances, each on its own; changes nothing. An answer counts only at the revision
-    /// of its fence: after a later commit it would apply messages twice. [`Refused::Fenced`] when the session does not hold the
-    /// instance under that epoch, or the instance has another execution or revision.
+    /// Reads the messages that wait for held instances, each instance on its own. Changes nothing: the messages wait until a
+    /// commit consumes them. The host must not use the answer after a later commit, or it would apply messages twice.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] if the session does not hold the instance under that epoch, or the instance has another execution or
+    /// revision.
     async fn mail(&self, fences: Vec<Fence>) -> Vec<Result<Mail, Refused>>;
 
-    /// Reads history from event `from` on, at most about `max_bytes`, at least one batch.
+    /// Reads the history from the batch that contains event `from`, about `max_bytes` and at least one batch.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] if the session does not hold the instance with that fence.
     async fn load_history(&self, fence: &Fence, from: u32, max_bytes: usize) -> Result<Slice, Refused>;
 
-    /// Commits turns. Each succeeds or is refused on its own, as a whole. They are shared, because a host keeps each until
-    /// it knows what became of it.
+    /// Commits turns. Each succeeds or is refused on its own, as a whole. They are shared, because a host keeps each until its
+    /// outcome is known.
     async fn commit_turns(&self, batch: Vec<Arc<Checkpoint>>) -> Vec<Result<Committed, Refused>>;
 
-    /// Answers tasks. A task that is no longer held is dropped, which is no error.
+    /// Answers tasks. The answer to a task that the session does not hold is dropped, which is no error.
     async fn complete_activities(&self, batch: Vec<Completion>) -> Vec<Result<Delivered, Refused>>;
 
-    /// Keeps the session and all it holds alive for another lease; tells what it has lost.
+    /// Renews the session, and with it all that it holds. Returns the items lost since the last renewal.
     async fn renew(&self) -> Result<Vec<Lost>, Refused>;
 
-    /// Gives items back.
+    /// Gives items back. An item that the session does not hold under that epoch is [`Refused::Fenced`].
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>>;
 
-    /// Ends the session: all it holds may be claimed at once, without counting an attempt.
+    /// Ends the session. Its items can be claimed at once, and no attempt counts.
     async fn detach(&self) -> Result<(), Refused>;
 
     /// Hints about instances and sessions of the hub, for this host.
@@ -297,7 +306,7 @@ mod tests {
     use dauer_core::{ExecutionId, MessageId};
 
     #[test]
-    fn a_hint_carries_the_end_of_a_run_and_nothing_large() {
+    fn hint_of_an_ended_run_carries_only_a_small_record() {
         let id = InstanceId::new("order").unwrap();
         let queue = QueueKey::new(Kind::Orchestration, "code", None);
         let mut record = Record::pending(queue, ExecutionId(1), MessageId([0; 16]));
