@@ -14,7 +14,9 @@ use futures::stream::{BoxStream, StreamExt};
 use dauer_core::model::{Filter, Queues, Status};
 use dauer_hub::{ActivityEnd, ActivityWork, Capacity, Executor, HostOptions, TurnDone, TurnWork, Unfinished};
 
-use crate::support::{Act, Chain, Fate, Op, World, pass};
+use dauer_store::{Item, Release};
+
+use crate::support::{Act, Chain, Fate, Op, World, pass, raw, win_turns};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,6 +142,25 @@ async fn credit_shrinks_with_the_room_and_grows_with_it() {
     let sent = world.tap.credits.lock().unwrap().len() - before;
     assert!(sent <= 4, "{sent} times, and not again while nothing changes");
     assert_eq!(world.tap.last_credit().number, 1, "nothing was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn due_instance_begins_when_a_full_host_has_room() {
+    let world = World::new();
+    let other = raw(&world, 9).await;
+    let late = world.start("late", 0).await;
+    let fence = win_turns(&*other, 1).await.remove(0).fence;
+    let release = Release { item: Item::Turn(fence), delay: SECOND * 2, trouble: None, failed: false };
+    other.release(vec![release]).await.remove(0).unwrap();
+    let chain = Chain::new().slow_turns(SECOND * 3);
+    world.host(chain, HostOptions { turns_max: 1, activities_max: 0, ..HostOptions::default() });
+    // The only place is taken from the beginning until a second after the other one is due.
+    let busy = world.start("busy", 0).await;
+    let before = world.elapsed();
+    assert_eq!(world.ended(&busy).await.status, Status::Completed);
+    assert_eq!(world.ended(&late).await.status, Status::Completed);
+    let took = world.elapsed() - before;
+    assert!(took < SECOND * 13 / 2, "found by a poll only, after {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

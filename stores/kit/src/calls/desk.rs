@@ -119,11 +119,16 @@ impl Desk {
         });
     }
 
-    /// What the session may win now; nothing without credit.
+    /// What the session may win now; nothing without credit. A look that finds no room for a side has not looked at it, and what
+    /// is due there is not waited for any more: the side is looked at when there is room.
     #[must_use]
     pub fn offer(&self) -> Option<Offer> {
-        let state = self.state();
+        let mut state = self.state();
         let (turns, tasks) = state.rooms();
+        if state.looking {
+            state.unseen.turns |= turns.count == 0;
+            state.unseen.tasks |= tasks.count == 0;
+        }
         let unseen = if state.looking { Left::BOTH } else { state.unseen };
         (turns.count > 0 || tasks.count > 0)
             .then(|| Offer::new(&state.credit, (turns, tasks), (&state.won, unseen)))

@@ -100,6 +100,35 @@ fn other_queues_look_again_and_the_same_do_not() {
 }
 
 #[test]
+fn look_without_room_leaves_its_side_to_be_looked_at() {
+    let (desk, clock) = desk();
+    desk.credit(credit(1, 1, 0));
+    settled(&desk);
+    desk.due(Duration::from_secs(5));
+    desk.credit(credit(1, 0, 0));
+    clock.advance(Duration::from_secs(5));
+    assert!(matches!(desk.step(false), Step::Look(_)), "something is due");
+    assert!(desk.offer().is_none());
+    desk.looked(Looked::default());
+    assert!(matches!(desk.step(false), Step::Wait(None)));
+    desk.credit(credit(1, 1, 0));
+    assert!(matches!(desk.step(false), Step::Look(_)), "what was due is still there");
+}
+
+#[test]
+fn credit_taken_back_during_a_look_looks_again() {
+    let (desk, _) = desk();
+    desk.credit(credit(1, 1, 0));
+    assert!(matches!(desk.step(false), Step::Look(_)), "a new session looks");
+    desk.credit(credit(1, 0, 0));
+    assert!(desk.offer().is_none(), "the look wins nothing");
+    desk.looked(Looked::default());
+    assert!(matches!(desk.step(false), Step::Wait(None)));
+    desk.credit(credit(1, 1, 0));
+    assert!(matches!(desk.step(false), Step::Look(_)), "older work may be ready");
+}
+
+#[test]
 fn recall_names_what_two_numbers_won_and_ends_them() {
     let (desk, _) = desk();
     desk.credit(credit(1, 9, 9));
