@@ -11,6 +11,7 @@ use futures::FutureExt;
 use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{BoxStream, StreamExt};
 
+use dauer_core::InstanceId;
 use dauer_core::model::{Filter, Queues, Status};
 use dauer_hub::{ActivityEnd, ActivityWork, Capacity, Executor, HostOptions, TurnDone, TurnWork, Unfinished};
 
@@ -161,6 +162,43 @@ async fn due_instance_begins_when_a_full_host_has_room() {
     assert_eq!(world.ended(&late).await.status, Status::Completed);
     let took = world.elapsed() - before;
     assert!(took < SECOND * 13 / 2, "found by a poll only, after {took:?}");
+}
+
+/// The answer with the first win is on its way while more becomes ready.
+#[tokio::test(start_paused = true)]
+async fn full_host_leaves_tasks_to_others() {
+    let world = World::new();
+    let begun = Arc::<Mutex<Vec<String>>>::default();
+    let only_tasks = || {
+        let begun = Arc::clone(&begun);
+        let chain = Chain::new().on_activity(move |lease| {
+            let name = lease.task.instance.as_str().to_owned();
+            let takes = if name == "short" { 60 } else { 3_600 };
+            begun.lock().unwrap().push(name);
+            async move {
+                pass(takes).await;
+                Ok(Some("1".into()))
+            }
+            .boxed()
+        });
+        world.host(chain, HostOptions { turns_max: 0, activities_max: 1, ..HostOptions::default() });
+    };
+    world.host(Chain::new(), HostOptions { activities_max: 0, ..HostOptions::default() });
+    only_tasks();
+    world.start("short", 1).await;
+    until(|| begun.lock().unwrap().len() == 1).await;
+    world.plan.then(Op::Next, [Fate::PASS.answered_late(SECOND)]);
+    only_tasks();
+    until(|| world.plan.count(Op::Attach) == 3).await;
+    until(|| world.plan.faults.lock().unwrap()[&Op::Next].is_empty()).await;
+    for name in ["first", "second"] {
+        world.start(name, 1).await;
+        world.until(&InstanceId::new(name).unwrap(), |record| record.status == Status::Running).await;
+    }
+    pass(10).await;
+    assert_eq!(begun.lock().unwrap().len(), 2, "one host is free");
+    pass(60).await;
+    assert_eq!(begun.lock().unwrap().len(), 3, "the other one is free, too");
 }
 
 #[tokio::test(start_paused = true)]

@@ -239,7 +239,8 @@ pub trait Work: Send + Sync {
     fn session(&self) -> SessionId;
 
     /// Replaces the credit of the session. The session wins at most `count` items and about `bytes` bytes of each kind. Items
-    /// that were won and that [`Self::next`] has not returned use credit, also credit that is set later.
+    /// that were won and that [`Self::next`] has not returned use credit, also credit that is set later. Returned items have used
+    /// up theirs: the host sets credit again when it has room for more.
     ///
     /// Credit with more room, other queues or other tags causes a look. Later calls of the session are judged by the new credit.
     /// A write or look that had begun before may still win items beyond it. Rule 12 says when the store spends credit.

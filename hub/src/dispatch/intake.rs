@@ -184,6 +184,10 @@ impl Dispatch {
         match result {
             Ok(next) => {
                 (self.intake.failures, self.intake.is_quiet) = (0, next.is_empty());
+                if !next.turns.is_empty() || !next.tasks.is_empty() {
+                    // They have spent their credit.
+                    self.intake.sent = None;
+                }
                 self.won(next.turns, next.tasks);
                 next.mail.into_iter().for_each(|instance| self.mail_waits(instance));
             }

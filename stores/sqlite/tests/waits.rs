@@ -60,9 +60,11 @@ fn what_credit_has_no_room_for_is_won_by_the_next_wait() {
         hub.create(vec![start("first"), start("second")]).await;
         let mut won = Vec::new();
         for _ in 0..2 {
-            let turns = waits(&*session).await.unwrap().turns;
-            assert_eq!(turns.len(), 1, "no more than there is credit for");
-            won.extend(turns);
+            let turns_won = waits(&*session).await.unwrap().turns;
+            assert_eq!(turns_won.len(), 1, "no more than there is credit for");
+            won.extend(turns_won);
+            assert!(waits(&*session).now_or_never().is_none(), "the credit is spent");
+            session.credit(turns(1));
         }
         assert_eq!(names(&won), ["first", "second"]);
         assert!(waits(&*session).now_or_never().is_none(), "nothing is left");

@@ -70,6 +70,8 @@ impl Desk {
         let keeps = wrong.makes(M::NextReturnsTwice);
         let turns = if keeps { self.turns.clone() } else { std::mem::take(&mut self.turns) };
         let tasks = std::mem::take(&mut self.tasks);
+        self.credit.turns.count = self.credit.turns.count.saturating_sub(turns.len());
+        self.credit.tasks.count = self.credit.tasks.count.saturating_sub(tasks.len());
         self.uncounted = 0;
         Next {
             turns: turns.into_iter().map(|(_, turn)| turn).collect(),

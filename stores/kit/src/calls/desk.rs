@@ -328,6 +328,10 @@ impl State {
     }
 
     fn take(&mut self) -> Next {
+        // The host has what it takes: it knows how much room that leaves. Until it says so, the same room is not spent twice.
+        let Credit { turns, tasks, .. } = &mut self.credit;
+        turns.count = turns.count.saturating_sub(self.won.turns.len());
+        tasks.count = tasks.count.saturating_sub(self.won.tasks.len());
         self.bytes = (0, 0);
         let mail = std::mem::take(&mut self.named).into_iter().collect();
         Next { mail, ..std::mem::take(&mut self.won) }

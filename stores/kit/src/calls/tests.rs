@@ -64,7 +64,9 @@ fn unreturned_turns_count_against_credit() {
     desk.credit(credit(1, 3, 0));
     assert_eq!(desk.offer().unwrap().count(Kind::Orchestration), 1, "credit replaces credit");
     assert_eq!(names(&returned(desk.step(false))), ["a", "b"]);
-    assert_eq!(desk.offer().unwrap().count(Kind::Orchestration), 3, "the host has them");
+    assert_eq!(desk.offer().unwrap().count(Kind::Orchestration), 1, "what was returned has spent its credit");
+    desk.credit(credit(1, 3, 0));
+    assert_eq!(desk.offer().unwrap().count(Kind::Orchestration), 3, "the host has room for more");
 }
 
 #[test]
@@ -78,7 +80,9 @@ fn work_left_for_lack_of_room_is_looked_for_when_there_is_room() {
     offer.leaves(Kind::Orchestration);
     desk.settle(offer.into_won());
     assert_eq!(names(&returned(desk.step(false))), ["a"]);
-    assert!(matches!(desk.step(false), Step::Look(Look { mail: false })), "what was returned makes room");
+    assert!(matches!(desk.step(false), Step::Wait(None)), "the credit is spent");
+    desk.credit(credit(1, 1, 0));
+    assert!(matches!(desk.step(false), Step::Look(Look { mail: false })), "there is room");
     desk.looked(Looked::default());
     assert!(matches!(desk.step(false), Step::Wait(None)));
     desk.unseen(Kind::Activity);

@@ -144,6 +144,8 @@ fn credit_is_not_spent_twice_while_answers_wait() {
         w.create(&w.start(name, "Orders"));
     }
     assert_eq!(names(&block_on(session.next(Until::Once)).unwrap().turns), ["a", "b"]);
+    assert!(block_on(session.next(Until::Once)).unwrap().is_empty(), "the credit is spent");
+    session.credit(want(2).credit(next_number(), true));
     assert_eq!(names(&block_on(session.next(Until::Once)).unwrap().turns), ["c"]);
 }
 

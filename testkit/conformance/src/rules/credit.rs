@@ -226,7 +226,8 @@ pub async fn r12i_more_credit_looks_again(fixture: &dyn Fixture) {
     }
 }
 
-/// What was won and not returned counts against the credit, also against a credit that was set later.
+/// What was won and not returned counts against the credit, also against a credit that was set later. What was returned has spent
+/// its credit.
 pub async fn r12j_unreturned_items_count_against_credit(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let (session, other) = (w.session().await, w.session().await);
@@ -238,6 +239,8 @@ pub async fn r12j_unreturned_items_count_against_credit(fixture: &dyn Fixture) {
         w.check(held(&w, session.id()).await <= 2, "no more is held than there is credit for");
     }
     w.same(&session.look().await.turns.len(), &2, "there is credit for two");
+    w.same(&session.look().await.turns, &vec![], "what was returned has spent it");
+    w.same(&held(&w, session.id()).await, &2, "what was returned has spent it");
     session.take_back();
     let rest = other.turns().await;
     w.same(&rest.len(), &4, "the others were left");
@@ -271,16 +274,16 @@ pub async fn r12k_an_ended_instance_has_the_tags_of_its_start(fixture: &dyn Fixt
 }
 
 /// Credit is spent also while no call waits: a start that a commit of the session makes is won in that write, unless older work
-/// may be ready. What was won is returned once, and makes room for more.
+/// may be ready. What was won is returned once.
 pub async fn r12l_credit_is_spent_while_no_call_waits(fixture: &dyn Fixture) {
     let w = open!(fixture);
     w.start("parent").await;
     let (session, other) = (w.session().await, w.session().await);
     let mut parent = session.turn().await;
-    session.grant(turns(1));
     let mut in_the_write = 0;
     // A store that has heard of a write elsewhere looks first, and leaves the start to that look.
     for number in 0..5 {
+        session.grant(turns(1));
         let child = format!("child{number}");
         session.commit(Step::of(&parent).messages([w.start_message(&child)]).keep()).await;
         parent = Step::after(&parent);
