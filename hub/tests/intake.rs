@@ -430,11 +430,13 @@ async fn number_changes_after_many_wins_and_a_recall_names_the_one_before() {
         let id = world.start(&format!("chain-{number}"), 0).await;
         world.ended(&id).await;
     }
-    assert_eq!(world.tap.last_credit().number, 2);
+    let numbers = || (world.tap.last_credit().first, world.tap.last_credit().number);
+    assert_eq!(numbers(), (1, 2));
     world.tap.loses.store(1, Ordering::Relaxed);
     let id = world.start("lost", 0).await;
     assert_eq!(world.ended(&id).await.status, Status::Completed);
     assert_eq!(*world.tap.recalls.lock().unwrap(), [(1, 2)]);
     assert_eq!(*world.tap.recalled.lock().unwrap(), (1, 1));
+    assert_eq!(numbers(), (3, 3), "the store forgets what it has told");
     assert_eq!(begun.load(Ordering::Relaxed), 1, "the task runs already");
 }

@@ -37,6 +37,8 @@ impl Amount {
 pub struct Credit {
     /// Items won with this credit have this number, and [`Work::recall`] finds them by it. The numbers of a session never fall.
     pub number: u64,
+    /// The host has received every item of lower numbers and recalls none of them: the store forgets them.
+    pub first: u64,
     /// Room for turns.
     pub turns: Amount,
     /// Room for activity tasks.

@@ -143,6 +143,7 @@ impl Dispatch {
         let (turns, tasks) = (amount(grant.turns), amount(grant.tasks));
         self.session.work.credit(Credit {
             number: self.intake.number,
+            first: self.intake.first,
             turns,
             tasks,
             queues,

@@ -111,6 +111,9 @@ impl Desk {
             if state.recalled.is_some_and(|recalled| credit.number <= recalled) {
                 return false;
             }
+            if credit.first > state.credit.first {
+                state.known.retain(|(number, _)| *number >= credit.first);
+            }
             if (&credit.queues, &credit.tags) != (&state.credit.queues, &state.credit.tags) {
                 state.unseen = Left::BOTH;
             }

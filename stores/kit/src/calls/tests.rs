@@ -154,6 +154,17 @@ fn recall_names_what_two_numbers_won_and_ends_them() {
 }
 
 #[test]
+fn wins_of_numbers_that_no_recall_names_are_forgotten() {
+    let (desk, _) = desk();
+    for number in 1..=9 {
+        desk.credit(Credit { first: number - 1, ..credit(number, 9, 9) });
+        win(&desk, &format!("of-{number}"));
+    }
+    let fences = [turn("of-8").fence, turn("of-9").fence].map(Item::Turn);
+    assert_eq!(desk.recall(0, 9), fences);
+}
+
+#[test]
 fn write_without_a_known_outcome_fails_the_next_call_once() {
     let (desk, _) = desk();
     desk.credit(credit(1, 9, 9));

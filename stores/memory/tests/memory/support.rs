@@ -50,7 +50,7 @@ impl Want {
     pub(crate) fn credit(self, number: u64, turns: bool) -> Credit {
         let amount = Amount { count: self.count, bytes: self.bytes };
         let (turns, tasks) = if turns { (amount, Amount::default()) } else { (Amount::default(), amount) };
-        Credit { number, turns, tasks, queues: self.queues, tags: Tags::new() }
+        Credit { number, turns, tasks, queues: self.queues, ..Credit::default() }
     }
 }
 

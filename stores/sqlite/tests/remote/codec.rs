@@ -131,7 +131,7 @@ fields! {
     Host { id, session, lease }
     Queues { orchestrations, entities, activities }
     Amount { count, bytes }
-    Credit { number, turns, tasks, queues, tags }
+    Credit { number, first, turns, tasks, queues, tags }
     Next { turns, tasks, mail }
     Recalled { turns, tasks }
     ClaimedTurn { fence, record, messages, more, history, now }

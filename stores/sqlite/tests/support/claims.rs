@@ -27,7 +27,7 @@ impl Want {
     /// Credit for turns, under that number.
     pub(crate) fn turns(&self, number: u64) -> Credit {
         let (queues, tags) = (self.queues.clone(), self.tags.clone());
-        Credit { number, turns: self.amount(), tasks: Amount::default(), queues, tags }
+        Credit { number, turns: self.amount(), queues, tags, ..Credit::default() }
     }
 
     /// Credit for tasks, under that number.
