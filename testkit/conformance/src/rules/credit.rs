@@ -201,7 +201,8 @@ pub async fn r12h_what_becomes_ready_is_won_once(fixture: &dyn Fixture) {
     winner.commit(Step::of(&won[0])).await;
 }
 
-/// Credit for more, for other queues or with other tags ends the wait for what it admits.
+/// Credit for more, for other queues or with other tags ends the wait for what it admits, also for what has become ready by time
+/// alone while there was no credit for it.
 pub async fn r12i_more_credit_looks_again(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let zone = |zone: &str| -> Tags { [("zone".to_owned(), zone.to_owned())].into() };
@@ -223,6 +224,26 @@ pub async fn r12i_more_credit_looks_again(fixture: &dyn Fixture) {
         session.still_waits(&mut waits, "there is no credit for it");
         session.grant(after);
         w.same(&names(&session.returned(waits).await.turns), &vec![&*id], "now there is");
+    }
+    session.take_back();
+    for (number, before) in [turns(0), tasks(1)].into_iter().enumerate() {
+        let (id, session) = (format!("timed{number}"), w.session().await);
+        w.start(&id).await;
+        let due = w.at(LEASE / 4 * (number as u32 + 1));
+        w.run(|turn| Step::of(turn).timers([w.timer(turn, due)])).await;
+        session.grant(turns(1));
+        w.same(&session.look().await, &Next::default(), "nothing is due");
+        session.grant(before);
+        let mut waits = session.waits();
+        session.still_waits(&mut waits, "nothing is due");
+        w.advance(LEASE / 4).await;
+        for _ in 0..3 {
+            session.still_waits(&mut waits, "there is no credit for it");
+            w.snapshot().await;
+        }
+        session.grant(turns(1));
+        w.same(&names(&session.returned(waits).await.turns), &vec![&*id], "now there is");
+        session.take_back();
     }
 }
 
