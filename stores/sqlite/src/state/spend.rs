@@ -179,9 +179,13 @@ impl Scope<'_, '_> {
                 TaskWin::Wins(take) => Bidding::Wins(take),
             })
         })?;
-        let context = self.context();
-        // No session has lost it.
-        Ok(won.map(|(at, take)| (at, held.win(take, context, &mut Changes::default()))))
+        let Some((at, take)) = won else { return Ok(None) };
+        // A session that took it with its commit, and does not live, loses it in the same write.
+        let mut changes = self.changes();
+        let lease = held.win(take, self.context(), &mut changes);
+        self.report_lost(&mut changes)?;
+        self.done_with(changes);
+        Ok(Some((at, lease)))
     }
 
     /// The session has a new task.
