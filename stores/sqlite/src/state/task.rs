@@ -109,6 +109,12 @@ impl Scope<'_, '_> {
         {
             return self.store_task(TaskRow { held, ..row });
         }
+        // Only a withdrawn task has changed that is not known here: others are new.
+        if held.withdrawn
+            && let Some(row) = self.task(loaded.stored.key, held.id())?
+        {
+            return self.store_task(TaskRow { held, ..row });
+        }
         if self.may_lie_in_row(loaded, &held)? {
             loaded.stored.tasks.put(TaskRow::in_instance(held));
             return Ok(());
@@ -127,7 +133,7 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Adds the row of a task, or changes that which is there.
+    /// Adds the row of a task that has none.
     pub(super) fn add_task(&mut self, instance: i64, held: HeldTask) -> Outcome<TaskRow> {
         let queue = self.queue_key(&held.task.queue)?;
         let mut row = TaskRow { key: NO_ROW, held, place: None };
@@ -136,9 +142,7 @@ impl Scope<'_, '_> {
         self.run(
             "INSERT INTO tasks (hub, instance, task, execution, queue, epoch, holder, attempts, ready_at,
                 not_before, withdrawn, place, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-             ON CONFLICT (instance, task) DO UPDATE SET epoch = ?6, holder = ?7, attempts = ?8, not_before = ?10,
-                withdrawn = ?11, place = ?12",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             params![
                 hub,
                 instance,

@@ -3,7 +3,7 @@
 use dauer_store::{Delivered, DropReason, Status};
 
 use crate::run::open;
-use crate::world::PAST_LEASE;
+use crate::world::{PAST_LEASE, World};
 use crate::{Fixture, Step};
 
 /// When a run is terminated the tasks that nobody holds are withdrawn; one that is held is not run again when its
@@ -33,6 +33,24 @@ pub async fn r19a_termination_withdraws_the_tasks(fixture: &dyn Fixture) {
     w.kill(dead).await;
     w.advance(PAST_LEASE).await;
     w.session().await.no_task("a withdrawn task is not run again").await;
+    an_answer_ends_the_withdrawn_task_alone(&w).await;
+}
+
+/// The instance has a start that waits, so that its next turn follows at once. Other instances have tasks, too.
+async fn an_answer_ends_the_withdrawn_task_alone(w: &World<'_>) {
+    w.running_with_task("again").await;
+    let holder = w.session().await;
+    let lease = holder.task().await;
+    let event = w.event_to("again");
+    w.start("other").await;
+    w.run(|turn| Step::of(turn).tasks((0..50).map(|_| w.task(turn, "pay")))).await;
+    w.deliver(event.clone()).await;
+    w.deliver(w.start_in("again", "Refunds", |_| {})).await;
+    w.run(|turn| Step::of(turn).consuming(&[event.id]).ended(Status::Terminated)).await;
+    holder.complete(w.answer(&lease)).await;
+    let left = w.snapshot().await;
+    w.same(&left.tasks().filter(|task| task.task.id == lease.fence.task).count(), &0, "that task is gone");
+    w.same(&left.tasks().count(), &50, "and no other");
 }
 
 /// When a run completes its scheduled tasks still run, and their answers are dropped.
