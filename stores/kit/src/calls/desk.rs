@@ -70,6 +70,8 @@ struct State {
     looking: bool,
     /// By the steady clock: when something becomes ready by time alone.
     due: Option<Timestamp>,
+    /// The look that has begun is for what was due when it began.
+    for_due: bool,
     fruitless: u32,
     /// Why no one knows what the session has won.
     doubt: Option<Refused>,
@@ -249,14 +251,15 @@ impl Desk {
         let now = self.clock.steady();
         let wait = state.due.map(|due| due.since(now));
         if state.wants_look() || wait.is_some_and(|wait| wait.is_zero()) {
-            return Step::Look(state.begin_look(false));
+            return Step::Look(state.begin_look(false, now));
         }
         Step::Wait(wait)
     }
 
     /// Begins a look for everything.
     pub(super) fn last_look(&self) -> Look {
-        self.state().begin_look(true)
+        let now = self.clock.steady();
+        self.state().begin_look(true, now)
     }
 
     /// Ends a look.
@@ -266,8 +269,11 @@ impl Desk {
         let Looked { mail, due } = looked;
         state.looking = false;
         state.named.extend(mail);
-        let fruitless = due.is_some() && !state.has_something();
-        state.fruitless = if fruitless { state.fruitless.saturating_add(1) } else { 0 };
+        if state.has_something() || due.is_none() {
+            state.fruitless = 0;
+        } else if state.for_due {
+            state.fruitless = state.fruitless.saturating_add(1);
+        }
         let least = if state.fruitless > DUE_TRUSTED { DUE_PAUSE } else { Duration::ZERO };
         let due = due.map(|due| now.after(due.max(least)));
         state.due = state.due.into_iter().chain(due).min();
@@ -320,14 +326,15 @@ impl State {
         self.unseen.turns && turns.count > 0 || self.unseen.tasks && tasks.count > 0 || self.unseen_mail
     }
 
-    fn begin_look(&mut self, all: bool) -> Look {
+    fn begin_look(&mut self, all: bool, now: Timestamp) -> Look {
         let (turns, tasks) = self.rooms();
         self.looking = true;
         // What becomes ready from now on is told again. A side without room stays to be looked at.
         self.unseen.turns &= turns.count == 0;
         self.unseen.tasks &= tasks.count == 0;
-        let was_due = self.due.take().is_some();
-        Look { mail: std::mem::take(&mut self.unseen_mail) || all || was_due }
+        let due = self.due.take();
+        self.for_due = due.is_some_and(|due| due <= now);
+        Look { mail: std::mem::take(&mut self.unseen_mail) || all || due.is_some() }
     }
 
     fn take(&mut self) -> Next {

@@ -104,6 +104,19 @@ fn other_queues_look_again_and_the_same_do_not() {
 }
 
 #[test]
+fn looks_for_other_reasons_do_not_delay_what_is_due() {
+    let (desk, _) = desk();
+    desk.credit(credit(1, 1, 1));
+    let due = Some(Duration::from_millis(10));
+    for _ in 0..20 {
+        desk.unseen_all();
+        assert!(matches!(desk.step(false), Step::Look(_)));
+        desk.looked(Looked { mail: Vec::new(), due });
+    }
+    assert!(matches!(desk.step(false), Step::Wait(wait) if wait == due), "nothing was due before");
+}
+
+#[test]
 fn look_without_room_leaves_its_side_to_be_looked_at() {
     let (desk, clock) = desk();
     desk.credit(credit(1, 1, 0));
