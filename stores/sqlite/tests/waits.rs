@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use dauer_sqlite::SqliteStore;
 use dauer_store::{
-    Amount, Class, Clock, Create, Credit, HubName, Kind, Manage, QueueKey, Queues, Tags, Then, Until,
-    VersionRule, Work,
+    Amount, Class, Clock, Create, Credit, HubName, Item, Kind, Lost, Manage, QueueKey, Queues, Tags, Then,
+    Until, VersionRule, Work,
 };
 use futures::FutureExt;
 
@@ -282,4 +282,29 @@ fn write_of_another_handle_ends_a_wait() {
         theirs.hub(HubName::default()).create(vec![start("order")]).await.remove(0).unwrap();
         assert_eq!(names(&waits(&*session).await.unwrap().turns), ["order"]);
     });
+}
+
+#[test]
+fn task_that_is_lost_in_its_own_write_is_told() {
+    let folder = Folder::new();
+    let clock = clock();
+    let store = SqliteStore::open(folder.file(), options(&clock)).unwrap();
+    let hub = store.hub(HubName::default());
+    run(async {
+        let late = hub.attach(host(1, LEASE)).await.unwrap();
+        hub.create(vec![start("order")]).await.remove(0).unwrap();
+        let turn = late.claim_turns(want(1)).await.unwrap().remove(0);
+        clock.advance(LEASE * 2);
+        let other = hub.attach(host(2, LEASE)).await.unwrap();
+        has_looked(&*other, want(1).tasks(1)).await;
+        let mut checkpoint = step(&turn);
+        (checkpoint.tasks, checkpoint.take) = (vec![task(&turn, "pay")], 1);
+        let committed = late.commit_turns(vec![checkpoint.into()]).await.remove(0).unwrap();
+        let won = other.next(Until::Once).await.unwrap().tasks;
+        assert_eq!(won.len(), 1, "the session that took it does not live");
+        let told = late.renew().await.unwrap();
+        let lost = Lost { item: Item::Task(committed.taken[0].fence.clone()) };
+        assert!(told.contains(&lost), "{told:?}");
+    });
+    store.close();
 }

@@ -122,28 +122,6 @@ pub async fn r08d_a_renewal_tells_what_was_lost(fixture: &dyn Fixture) {
         let what = format!("the renewal should tell of the loss of {item:?}");
         w.check(lost.iter().any(|Lost { item: lost }| same_item(lost, &item)), &what);
     }
-    what_was_taken_in_the_write_that_made_it_is_told(&w).await;
-}
-
-/// A session that has expired commits, and takes a task with it. It does not live, so that another may win the task in that write.
-async fn what_was_taken_in_the_write_that_made_it_is_told(w: &World<'_>) {
-    let (session, other) = (w.session().await, w.session().await);
-    w.start("late").await;
-    let late = session.turn_of("late").await;
-    w.advance(PAST_LEASE).await;
-    other.renew().await;
-    other.grant(tasks(100));
-    other.look().await;
-    let taken = session.commit(Step::of(&late).tasks([w.task(&late, "pay")]).take(1)).await.taken;
-    let won = other.look().await.tasks;
-    w.same(
-        &won.iter().map(|lease| lease.fence.task).collect::<Vec<_>>(),
-        &vec![taken[0].fence.task],
-        "it is won",
-    );
-    let lost = session.renew().await;
-    let item = taken[0].item();
-    w.check(lost.iter().any(|Lost { item: lost }| same_item(lost, &item)), "the renewal tells of the task");
 }
 
 /// Whether both are the same turn or task, whatever has become of their fences.
