@@ -131,12 +131,14 @@ impl View<'_> {
         let messages = |waiting: Vec<(&Place, &Arc<Message>)>| -> Vec<Message> {
             waiting.into_iter().map(|(_, message)| Message::clone(message)).collect()
         };
+        // Looks go by the column. Where a start lies in the row, the instance has a time found from its inbox instead.
+        let ready_at = if stored.start.is_some() { stored.row.ready_at } else { instance.ready_at() };
         Ok(InstanceDump {
             id: instance.id().clone(),
             record: instance.record.clone(),
             epoch: instance.epoch,
             holder: instance.holder,
-            ready_at: instance.ready_at(),
+            ready_at,
             not_before: instance.not_before,
             history: self.slice(key, 0, usize::MAX)?.batches,
             prologue: messages(prologue),
