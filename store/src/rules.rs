@@ -30,7 +30,7 @@
 //!
 //! # 4. Readiness
 //!
-//! An instance is ready when a visible message waits that its hold admits ([`crate::Hold::admits`]). A pending instance
+//! An instance is ready when a visible message waits that its hold admits ([`crate::Record::hold`]). A pending instance
 //! that a rewind created also admits rewinds. A turn gets only such messages; others wait. An ended instance drops all
 //! but starts and rewinds, also what waited when it ended. A message behind a waiting start or rewind waits with it if it
 //! names no execution or the one that this begins.
@@ -132,8 +132,8 @@
 //! # 17. Isolation
 //!
 //! Hubs of one store share only its clock: nothing in one can be got, found, claimed, reached or dumped from another. A
-//! hub exists from its first instance, message or session until it is deleted. Opening and reading create none. `hubs`
-//! lists them by name. `delete_hub` removes a hub and its content, unless a session in it lives. Checks: `r17a`-`r17b`.
+//! hub exists from its first instance, message or session until it is deleted. Opening, reading, a refused call and a
+//! late answer to a task create none. `hubs` lists them by name. `delete_hub` removes a hub and its content, unless a session in it lives. Checks: `r17a`-`r17b`.
 //!
 //! # 18. Create
 //!

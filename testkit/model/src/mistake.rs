@@ -21,6 +21,8 @@ macro_rules! mistakes {
 mistakes! {
     /// A message whose id already waits is put into the inbox again.
     AcceptRepeatInInbox,
+    /// A late answer to a task makes the hub again that was deleted.
+    AnswerMakesHub,
     /// A commit's execution is not compared.
     NoExecutionCheck,
     /// A commit's revision is not compared.

@@ -117,6 +117,7 @@ const EXPECTED: &[(Mistake, &str)] = &[
     (DumpForgetsRemovedStarts, "r16e_a_dump_holds_the_values_of_the_hub"),
     (HubsShareInstances, "r17a_hubs_know_nothing_of_each_other"),
     (DeleteHubIgnoresSessions, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
+    (AnswerMakesHub, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
     (HubsListOpened, "r17b_a_hub_exists_from_its_first_write_until_it_is_deleted"),
     (RepeatedStartCreatesAgain, "r18a_the_same_start_again_is_a_repeat"),
     (ReplaceKeepsEpoch, "r18b_a_start_replaces_an_ended_instance"),

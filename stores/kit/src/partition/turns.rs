@@ -30,9 +30,9 @@ impl Partition {
     /// # Errors
     /// Those of [`dauer_store::Manage::create`].
     pub fn create(&mut self, create: Create) -> Result<Created, Refused> {
-        self.pristine = false;
         let id = create.start.to.clone();
         let starting = check_start(create, self.context())?;
+        self.pristine = false;
         let stored = self.instances.get(&id);
         let known = self.beside.known(&id, stored);
         let Some(stored) = stored else {
@@ -73,8 +73,8 @@ impl Partition {
     /// # Errors
     /// [`Refused::TooLarge`].
     pub fn send(&mut self, message: Message) -> Result<Delivered, Refused> {
-        self.pristine = false;
         judge::check_message(&self.limits, self.beside.now, &message)?;
+        self.pristine = false;
         Ok(self.deliver(message, None))
     }
 
@@ -125,9 +125,9 @@ impl Partition {
     }
 
     fn commit_by(&mut self, by: Committer, checkpoint: &Checkpoint) -> Result<Committed, Refused> {
-        self.pristine = false;
         let id = &checkpoint.fence.instance;
         let stored = self.instances.get(id).ok_or(Refused::Fenced)?;
+        self.pristine = false;
         let known = self.beside.known(id, Some(stored));
         let Ok(verdict) = stored.instance.check_commit(by, checkpoint, self.context(), &known);
         let commit = match verdict? {
@@ -171,9 +171,10 @@ impl Partition {
     /// # Errors
     /// [`Refused::TooLarge`].
     pub fn complete(&mut self, session: SessionId, completion: Completion) -> Result<Delivered, Refused> {
-        self.pristine = false;
         judge::check_message(&self.limits, self.beside.now, &completion.answer)?;
         let Completion { fence, answer } = completion;
+        let exists = self.exists();
+        self.pristine &= !exists;
         let key = (fence.instance.clone(), fence.task);
         let acting = self.beside.sessions.acting(session).is_ok().then_some(session);
         let task = self.beside.tasks.get(&key).map(|row| &row.held);
@@ -183,6 +184,8 @@ impl Partition {
             self.remove_task(&key);
         }
         Ok(match completing {
+            // An answer makes no hub: it may come late, after the hub was deleted.
+            Completing::Dropped(reason) if !exists => Delivered::Dropped(reason),
             Completing::Dropped(reason) => self.drop_answer(reason),
             Completing::Withdrawn => self.drop_answer(DropReason::Withdrawn),
             Completing::Answers => self.deliver(answer, None),

@@ -8,7 +8,7 @@ use dauer_store_kit::instance::{Completing, Dirty, HeldTask, WITHDRAWN, check_co
 
 use super::sessions::{gone, session_of};
 use super::stored::{Loaded, Stored};
-use super::{Scope, View, signed, unsigned};
+use super::{ABSENT, Scope, View, signed, unsigned};
 use crate::fail::{Fail, Outcome};
 
 /// The key of a task that lies in the row of its instance.
@@ -210,8 +210,14 @@ impl Scope<'_, '_> {
     /// Answers a task. An answer to a task that the session does not hold is dropped, which is no error.
     pub(crate) fn complete(&mut self, session: SessionId, completion: &Completion) -> Outcome<Delivered> {
         self.check_message(&completion.answer)?;
-        self.touch()?;
         let Completion { fence, answer } = completion;
+        if self.hub == ABSENT {
+            // An answer makes no hub: it may come late, after the hub was deleted.
+            return Ok(check_complete(None, None, fence)
+                .dropped()
+                .map_or(Delivered::Applied, Delivered::Dropped));
+        }
+        self.touch()?;
         let actor = match self.actor(session) {
             Ok(_) => Some(session),
             Err(Fail::Refused(_)) => None,

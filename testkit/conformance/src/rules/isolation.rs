@@ -47,10 +47,11 @@ pub async fn r17b_a_hub_exists_from_its_first_write_until_it_is_deleted(fixture:
     w.ok(w.manage().sessions().await, "sessions");
     w.same(&hubs(&w).await, &vec![other.name().clone()], "reading creates no hub");
     w.check(!w.ok(store.has_hub(w.name()).await, "has_hub"), "reading creates no hub");
-    w.session().await;
+    let session = w.session().await;
     w.same(&hubs(&w).await, &vec![w.name().clone(), other.name().clone()], "a session creates its hub");
 
     w.running_with_task("order").await;
+    let lease = session.task().await;
     let refused = store.delete_hub(w.name()).await;
     w.check(matches!(refused, Err(Refused::NotExecuted(_))), "a hub in which a session lives is not deleted");
     w.check(w.get("order").await.is_some(), "nothing of it was deleted");
@@ -62,6 +63,9 @@ pub async fn r17b_a_hub_exists_from_its_first_write_until_it_is_deleted(fixture:
     w.check(w.get("order").await.is_none(), "its instances were deleted");
     w.same(&w.snapshot().await.tasks().count(), &0, "its tasks were deleted");
     w.check(other.get("stays").await.is_some(), "the instances of the other hub stay");
+    let late = session.complete(w.answer(&lease)).await;
+    w.same(&late, &Delivered::Dropped(DropReason::NotHeld), "its session is gone");
+    w.same(&hubs(&w).await, &vec![other.name().clone()], "a late answer creates no hub");
     w.start("order").await;
     w.check(w.ok(store.has_hub(w.name()).await, "has_hub"), "its name is free again");
 }

@@ -107,8 +107,11 @@ impl State {
         session: SessionId,
         completion: Completion,
     ) -> Result<Delivered, Refused> {
-        self.used = true;
         self.check_message(&completion.answer)?;
+        if !self.exists() && !self.makes(M::AnswerMakesHub) {
+            return Ok(Delivered::Dropped(DropReason::NotHeld));
+        }
+        self.used = true;
         let Completion { fence, answer } = completion;
         let key = (fence.instance, fence.task);
         let acts = self.may_act(session).is_ok();
