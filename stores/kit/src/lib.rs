@@ -16,6 +16,7 @@ pub mod planted;
 
 pub mod calls;
 pub mod codec;
+mod few;
 pub mod hints;
 pub mod inbox;
 pub mod instance;

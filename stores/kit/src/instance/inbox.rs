@@ -4,11 +4,11 @@
 //! which each could first be delivered, then by arrival. That keeps the order of each sender for messages without delay,
 //! fires timers in the order of their times, and makes the visible messages a prefix: no turn walks over sleeping timers.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dauer_store::{Class, ExecutionId, Hold, Message, MessageId, Record, Timestamp};
 
+use crate::few::Few;
 use crate::inbox::{Admission, OpenedRun, leads};
 use crate::judge::{is_own_start, opens};
 
@@ -57,11 +57,11 @@ pub struct Waiting {
 /// The waiting messages, or those of them that a decision asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Inbox {
-    messages: BTreeMap<Place, Arc<Message>>,
-    places: BTreeMap<MessageId, Place>,
-    openings: BTreeSet<Place>,
+    messages: Few<Place, Arc<Message>>,
+    places: Few<MessageId, Place>,
+    openings: Few<Place, ()>,
     /// Messages that name a run.
-    of_runs: BTreeSet<Place>,
+    of_runs: Few<Place, ()>,
     /// None where every message is admitted.
     filter: Option<Filter>,
 }
@@ -71,7 +71,7 @@ pub struct Inbox {
 struct Filter {
     hold: Hold,
     rewinds: bool,
-    admitted: BTreeSet<Place>,
+    admitted: Few<Place, ()>,
 }
 
 impl Inbox {
@@ -89,13 +89,13 @@ impl Inbox {
         if let Some(Filter { hold, rewinds, admitted }) = &mut self.filter
             && Admission::new(hold.as_ref(), *rewinds).admits(&message)
         {
-            admitted.insert(place);
+            admitted.insert(place, ());
         }
         if opens(&message).is_some() {
-            self.openings.insert(place);
+            self.openings.insert(place, ());
         }
         if message.execution.is_some() {
-            self.of_runs.insert(place);
+            self.of_runs.insert(place, ());
         }
         self.places.insert(message.id, place);
         self.messages.insert(place, message);
@@ -150,13 +150,13 @@ impl Inbox {
 
     /// The waiting starts and rewinds, in order.
     pub fn openings(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.openings.iter().filter_map(|place| self.messages.get(place))
+        self.openings.iter().filter_map(|(place, ())| self.messages.get(place))
     }
 
     /// The same as places and runs.
     #[must_use]
     pub fn opened_runs(&self) -> Vec<OpenedRun<Place>> {
-        let opening = |place: &Place| OpenedRun::of(*place, self.messages.get(place)?);
+        let opening = |(place, ()): (&Place, &())| OpenedRun::of(*place, self.messages.get(place)?);
         self.openings.iter().filter_map(opening).collect()
     }
 
@@ -210,7 +210,8 @@ impl Inbox {
     pub fn ready(&self, now: Timestamp) -> impl Iterator<Item = &Arc<Message>> {
         let end = Place::last_visible(now);
         let some = self.filter.as_ref().map(|filter| filter.admitted.range(..=end));
-        let some = some.into_iter().flatten().filter_map(|place| Some((place, self.messages.get(place)?)));
+        let some = some.into_iter().flatten();
+        let some = some.filter_map(|(place, ())| Some((place, self.messages.get(place)?)));
         let all = self.filter.is_none().then(|| self.messages.range(..=end));
         let visible = some.chain(all.into_iter().flatten());
         visible.map(|(_, message)| message).filter(move |message| message.visible_at <= now)
@@ -223,7 +224,7 @@ impl Inbox {
         let before = self.prologue().filter(|(place, _)| is_admitted(place));
         let before = before.map(|(_, message)| message.visible_at).min();
         let behind = match &self.filter {
-            Some(filter) => filter.admitted.range(Place::FIRST..).next(),
+            Some(filter) => filter.admitted.range(Place::FIRST..).next().map(|(place, ())| place),
             None => self.messages.range(Place::FIRST..).next().map(|(place, _)| place),
         };
         before.into_iter().chain(behind.map(|place| place.at)).min()
@@ -231,7 +232,7 @@ impl Inbox {
 
     /// Removes the messages in the inbox that are for a run other than `execution`.
     pub(super) fn remove_other_runs(&mut self, execution: ExecutionId) -> Vec<Waiting> {
-        let of_runs = self.of_runs.range(Place::FIRST..);
+        let of_runs = self.of_runs.range(Place::FIRST..).map(|(place, ())| place);
         let is_other = |place: &&Place| {
             self.messages.get(place).is_some_and(|message| !crate::inbox::is_for_run(message, execution))
         };
@@ -239,20 +240,24 @@ impl Inbox {
         others.into_iter().filter_map(|place| self.remove_at(place)).collect()
     }
 
-    /// Removes the messages that an ended instance does not keep.
+    /// Removes the messages that an ended instance does not keep. Most ended instances keep none, and need no room for more.
     pub(super) fn remove_of_ended(&mut self) -> Vec<Waiting> {
         let openings = self.opened_runs();
         let goes = |(place, message): &(&Place, &Arc<Message>)| {
             !crate::inbox::outlives_end(&openings, *place, message)
         };
         let gone: Vec<Place> = self.messages.iter().filter(goes).map(|(place, _)| *place).collect();
-        gone.into_iter().filter_map(|place| self.remove_at(place)).collect()
+        let gone = gone.into_iter().filter_map(|place| self.remove_at(place)).collect();
+        if self.messages.is_empty() {
+            *self = Self::default();
+        }
+        gone
     }
 
     /// Removes all messages.
     pub(super) fn clear(&mut self) -> Vec<Waiting> {
-        let messages = std::mem::take(self).messages;
-        messages.into_iter().map(|(place, message)| Waiting { place, message }).collect()
+        let mut messages = std::mem::take(self).messages;
+        messages.take().map(|(place, message)| Waiting { place, message }).collect()
     }
 
     /// The place before the inbox at which a new prologue of `count` messages begins: in front of the old one.

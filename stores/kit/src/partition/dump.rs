@@ -1,13 +1,13 @@
 //! All that a hub contains, a part at a time: first what is small, then instances, then tasks, each by key (rule 16).
 
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 use dauer_store::{
     Cause, Dump, DumpItem, InstanceDump, InstanceId, Message, MessageId, Refused, SessionDump, TaskDump,
 };
 
-use super::{Partition, Stored, TaskKey};
+use super::{Partition, Stored, TaskKey, TaskRow};
 use crate::instance::{HeldTask, Place};
 use crate::judge::PART_ITEMS;
 
@@ -36,16 +36,16 @@ impl Partition {
             Some(Cursor::Task(after)) => self.dump_tasks(after.as_ref()),
         };
         if dump.next.is_none() {
-            dump.items.push(DumpItem::Hub(self.hub));
-            dump.items.extend(self.beside.starts.iter().map(|(id, at)| DumpItem::RemovedStart(id, at)));
+            dump.items.push(DumpItem::Hub(self.lists.hub));
+            dump.items.extend(self.lists.beside.starts.iter().map(|(id, at)| DumpItem::RemovedStart(id, at)));
         }
         Ok(dump)
     }
 
     fn dump_small(&self) -> Vec<DumpItem> {
-        let mut items = vec![DumpItem::Now(self.beside.now)];
-        items.extend(self.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
-        items.extend(self.beside.sessions.iter().map(|(id, session)| {
+        let mut items = vec![DumpItem::Now(self.lists.beside.now)];
+        items.extend(self.lists.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
+        items.extend(self.lists.beside.sessions.iter().map(|(id, session)| {
             let (host, expires_at) = (session.life.host.clone(), session.life.expires_at);
             DumpItem::Session(SessionDump { id, host, expires_at })
         }));
@@ -63,21 +63,37 @@ impl Partition {
         let next = if found.next().is_some() {
             Some(Cursor::Instance(last))
         } else {
-            (!self.beside.tasks.is_empty()).then_some(Cursor::Task(None))
+            self.tasks_from(None).next().map(|_| Cursor::Task(None))
         };
         Dump { items, next: next.map(|cursor| write_cursor(&cursor)) }
     }
 
     fn dump_tasks(&self, after: Option<&TaskKey>) -> Dump {
-        let mut found = self.beside.tasks.range((after.map_or(Unbounded, Excluded), Unbounded));
+        let mut found = self.tasks_from(after.map(|(instance, _)| instance)).filter(|row| {
+            after.is_none_or(|(instance, task)| row.held.task.instance != *instance || row.held.id() > *task)
+        });
         let mut last = None;
         let mut items = Vec::new();
-        for (key, row) in found.by_ref().take(PART_ITEMS) {
+        for row in found.by_ref().take(PART_ITEMS) {
             items.push(DumpItem::Task(Box::new(dump_task(&row.held))));
-            last = Some(key.clone());
+            last = Some((row.held.task.instance.clone(), row.held.id()));
         }
         let next = found.next().map(|_| write_cursor(&Cursor::Task(last)));
         Dump { items, next }
+    }
+
+    /// All tasks by key, from those of that instance on.
+    fn tasks_from(&self, first: Option<&InstanceId>) -> impl Iterator<Item = &TaskRow> {
+        let keys = (first.map_or(Unbounded, Included), Unbounded);
+        let mut present =
+            self.instances.range::<InstanceId, _>(keys).map(|(id, stored)| (id, &stored.tasks)).peekable();
+        let mut orphans = self.orphans.range::<InstanceId, _>(keys).peekable();
+        let by_instance = std::iter::from_fn(move || match (present.peek(), orphans.peek()) {
+            (Some((id, _)), Some((other, _))) if other < id => orphans.next(),
+            (None, _) => orphans.next(),
+            _ => present.next(),
+        });
+        by_instance.flat_map(|(_, tasks)| tasks.iter()).map(|(_, row)| &**row)
     }
 }
 

@@ -21,15 +21,15 @@ impl Partition {
             match item {
                 DumpItem::Now(now) => self.enter(now),
                 DumpItem::Dropped(reason, count) => {
-                    self.dropped.insert(reason, count);
+                    self.lists.dropped.insert(reason, count);
                 }
                 DumpItem::Session(session) => {
-                    self.beside.sessions.load(session.id, session.host, session.expires_at);
+                    self.lists.beside.sessions.load(session.id, session.host, session.expires_at);
                 }
-                DumpItem::Hub(hub) => self.hub = hub,
+                DumpItem::Hub(hub) => self.lists.hub = hub,
                 DumpItem::RemovedStart(id, at) => {
-                    let bounds = (self.beside.now, self.limits.removed_starts);
-                    self.beside.starts.insert(id, at, bounds);
+                    let bounds = (self.lists.beside.now, self.lists.limits.removed_starts);
+                    self.lists.beside.starts.insert(id, at, bounds);
                 }
                 DumpItem::Instance(dump) => self.load_instance(*dump),
                 DumpItem::Task(dump) => self.load_task(*dump),
@@ -42,12 +42,13 @@ impl Partition {
     }
 
     fn load_instance(&mut self, dump: InstanceDump) {
-        self.take_out(&dump.id);
+        let before = self.take_out(&dump.id).map(|stored| stored.tasks);
+        let tasks = before.or_else(|| self.orphans.remove(&dump.id)).unwrap_or_default();
         let before = (0..).zip(dump.prologue).map(|(position, message)| (Place::before(position), message));
         let waiting = |(place, message)| Waiting { place, message: Arc::new(message) };
         let mut inbox = Inbox::of(before.map(waiting));
         for message in dump.inbox {
-            let place = inbox.place_behind(&message, self.next_sequence());
+            let place = inbox.place_behind(&message, self.lists.next_sequence());
             inbox.insert(waiting((place, message)));
         }
         let head = Head {
@@ -58,12 +59,11 @@ impl Partition {
             last: None,
             remembers: !dump.memory.is_empty(),
         };
-        // When it is ready follows from what waits. The dump of another store may count it otherwise.
-        self.insert(Instance::stored(dump.id.clone(), head, None, Some(inbox)));
         if !dump.outbox.is_empty() {
-            self.to_relay.insert(dump.id.clone());
+            self.lists.to_relay.insert(dump.id.clone());
         }
-        let Some(stored) = self.instances.get_mut(&dump.id) else { return };
+        // When it is ready follows from what waits. The dump of another store may count it otherwise.
+        let stored = self.insert(Instance::stored(dump.id, head, None, Some(inbox)), tasks);
         (stored.history, stored.outbox) = (dump.history, dump.outbox);
         dump.memory.into_iter().for_each(|(id, at)| stored.applied.insert(id, at));
     }
@@ -73,26 +73,25 @@ impl Partition {
         (held.epoch, held.holder) = (dump.epoch, dump.holder);
         (held.attempts, held.not_before) = (dump.attempts, dump.not_before);
         held.withdrawn = dump.withdrawn;
-        self.put_task(held);
+        let id = held.task.instance.clone();
+        self.change_tasks(&id, |lists, tasks| lists.put_task(tasks, held));
     }
 
     /// Gives every session what it holds, whichever of them was loaded first.
     fn join_sessions(&mut self) {
-        let turns: Vec<_> = self.instances.keys().cloned().collect();
-        for id in turns {
-            let Some(stored) = self.instances.get_mut(&id) else { continue };
+        let Self { instances, orphans, lists, .. } = self;
+        for (id, stored) in instances.iter_mut() {
             if stored.instance.holder.is_some() {
                 stored.indexed.holder = None;
-                self.settle(&id);
+                lists.settle(id, stored);
             }
         }
-        let tasks: Vec<_> = self.beside.tasks.keys().cloned().collect();
-        for key in tasks {
-            let Some(row) = self.beside.tasks.get_mut(&key) else { continue };
-            if row.held.holder.is_some() {
-                row.holder = None;
-                self.settle_task(&key);
+        let tasks = instances.values_mut().map(|stored| &mut stored.tasks);
+        for row in tasks.chain(orphans.values_mut()).flat_map(|tasks| tasks.values_mut()) {
+            if let Some((session, place)) = row.holder.take() {
+                lists.beside.sessions.get_mut(session).map(|session| session.tasks.remove(&place));
             }
+            lists.settle_task(row);
         }
     }
 }

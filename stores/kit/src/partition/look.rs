@@ -23,7 +23,7 @@ enum Take {
 impl Partition {
     /// Gives ready work of those kinds to a session, as far as there is credit. A session that may not win gets nothing.
     pub fn serve(&mut self, session: SessionId, offer: &mut Offer, kinds: &[Kind]) {
-        if self.beside.sessions.winning(session, self.beside.now).is_err() {
+        if self.lists.beside.sessions.winning(session, self.lists.beside.now).is_err() {
             return kinds.iter().for_each(|kind| offer.leaves(*kind));
         }
         if kinds.iter().any(|kind| *kind != Kind::Activity) {
@@ -44,21 +44,21 @@ impl Partition {
         offer: Option<&mut Offer>,
         look: Look,
     ) -> Result<Looked, Refused> {
-        self.beside.sessions.winning(session, self.beside.now)?;
+        self.lists.beside.sessions.winning(session, self.lists.beside.now)?;
         self.pristine = false;
         self.relay();
         self.sweep();
-        let now = self.beside.now;
+        let now = self.lists.beside.now;
         let mut due = None;
         if let Some(offer) = offer {
             self.win_turns(session, offer);
             self.win_tasks(session, offer);
-            let turns = self.ready_turns.next_time(now, offer.queues());
-            let tasks = self.ready_tasks.next_time(now, offer.queues());
+            let turns = self.lists.ready_turns.next_time(now, offer.queues());
+            let tasks = self.lists.ready_tasks.next_time(now, offer.queues());
             due = turns.into_iter().chain(tasks).min();
         }
         let mut looked = Looked::default();
-        let known = self.beside.sessions.get(session).filter(|_| look.mail);
+        let known = self.lists.beside.sessions.get(session).filter(|_| look.mail);
         for (at, id) in known.iter().flat_map(|known| &known.mail) {
             if *at > now {
                 due = due.into_iter().chain([*at]).min();
@@ -75,19 +75,19 @@ impl Partition {
     /// # Errors
     /// [`Refused::Fenced`] if the session has ended.
     pub fn recall(&self, session: SessionId, items: &[Item]) -> Result<Recalled, Refused> {
-        self.beside.sessions.acting(session)?;
+        self.lists.beside.sessions.acting(session)?;
         let mut recalled = Recalled::default();
         for item in items {
             match item {
                 Item::Turn(fence) => {
                     let Some(stored) = self.instances.get(&fence.instance) else { continue };
-                    let known = self.beside.known(&fence.instance, Some(stored));
-                    let Ok(turn) = stored.instance.recalled(session, fence, self.context(), &known);
+                    let known = self.lists.beside.known(stored);
+                    let Ok(turn) = stored.instance.recalled(session, fence, self.lists.context(), &known);
                     recalled.turns.extend(turn);
                 }
                 Item::Task(fence) => {
-                    let row = self.beside.tasks.get(&(fence.instance.clone(), fence.task));
-                    let lease = row.and_then(|row| row.held.recalled(session, fence, self.beside.now));
+                    let row = self.tasks_of(&fence.instance).and_then(|tasks| tasks.get(&fence.task));
+                    let lease = row.and_then(|row| row.held.recalled(session, fence, self.lists.beside.now));
                     recalled.tasks.extend(lease.filter(|_| !planted!(Defect::RecallForgets)));
                 }
             }
@@ -100,19 +100,19 @@ impl Partition {
     /// # Errors
     /// [`Refused::Fenced`] if the session does not hold it as the fence says.
     pub fn mail(&self, session: SessionId, fence: &Fence) -> Result<Mail, Refused> {
-        self.beside.sessions.acting(session)?;
+        self.lists.beside.sessions.acting(session)?;
         let stored = self.instances.get(&fence.instance).ok_or(Refused::Fenced)?;
         stored.instance.check_holder(session, fence)?;
-        let known = self.beside.known(&fence.instance, Some(stored));
-        let Ok(batch) = stored.instance.mail(self.context(), &known);
-        Ok(Mail { messages: batch.messages, more: batch.more, now: self.beside.now })
+        let known = self.lists.beside.known(stored);
+        let Ok(batch) = stored.instance.mail(self.lists.context(), &known);
+        Ok(Mail { messages: batch.messages, more: batch.more, now: self.lists.beside.now })
     }
 
     fn win_turns(&mut self, session: SessionId, offer: &mut Offer) {
         let queues = offer.queues().clone();
         self.gather(
             &queues,
-            |partition| &mut partition.ready_turns,
+            |partition| &mut partition.lists.ready_turns,
             |partition, _, id| partition.win_turn(session, offer, id),
         );
     }
@@ -121,7 +121,7 @@ impl Partition {
         let queues = offer.queues().clone();
         self.gather(
             &queues,
-            |partition| &mut partition.ready_tasks,
+            |partition| &mut partition.lists.ready_tasks,
             |partition, _, key| partition.win_task(session, offer, key),
         );
     }
@@ -134,7 +134,7 @@ impl Partition {
         index: fn(&mut Self) -> &mut Index<K>,
         mut take: impl FnMut(&mut Self, &QueueKey, &K) -> Take,
     ) {
-        let now = self.beside.now;
+        let now = self.lists.beside.now;
         let queues = index(self).queues_in_turn(wanted).into_iter();
         let mut queues: VecDeque<(QueueKey, Option<Position>)> = queues.map(|queue| (queue, None)).collect();
         while let Some((queue, mut position)) = queues.pop_front() {
@@ -155,9 +155,8 @@ impl Partition {
 
     fn win_turn(&mut self, session: SessionId, offer: &mut Offer, id: &InstanceId) -> Take {
         let Some(stored) = self.instances.get_mut(id) else { return Take::Passed };
-        let context = Context { now: self.beside.now, limits: &self.limits };
-        let known = super::Known { id, applied: Some(&stored.applied), beside: &self.beside };
-        let Ok(win) = stored.instance.check_win(session, offer, context, &known);
+        let lists = &mut self.lists;
+        let Ok(win) = stored.instance.check_win(session, offer, lists.context(), &lists.beside.known(stored));
         match win {
             Win::Passed => Take::Passed,
             Win::Full => {
@@ -165,16 +164,17 @@ impl Partition {
                 Take::Full
             }
             Win::Wins(winning) => {
-                offer.win_turn(stored.instance.win(winning, context, &mut self.changes));
-                self.write(id);
+                let context = Context { now: lists.beside.now, limits: &lists.limits };
+                offer.win_turn(stored.instance.win(winning, context, &mut lists.changes));
+                lists.write(id, stored);
                 Take::Taken
             }
         }
     }
 
     fn win_task(&mut self, session: SessionId, offer: &mut Offer, key: &TaskKey) -> Take {
-        let Some(row) = self.beside.tasks.get(key) else { return Take::Passed };
-        let Ok(win) = row.held.check_win(session, offer, &self.beside.known(&key.0, None));
+        let Some(row) = self.task(key) else { return Take::Passed };
+        let Ok(win) = row.held.check_win(session, offer, &self.lists.beside.known_absent(None));
         match win {
             TaskWin::Passed => Take::Passed,
             TaskWin::Full => {
@@ -182,11 +182,14 @@ impl Partition {
                 Take::Full
             }
             TaskWin::Wins(take) => {
-                let context = Context { now: self.beside.now, limits: &self.limits };
-                let Some(row) = self.beside.tasks.get_mut(key) else { return Take::Passed };
-                offer.win_task(row.held.win(take, context, &mut self.changes));
-                self.write(&key.0);
-                self.settle_task(key);
+                let lease = self.change_tasks(&key.0, |lists, tasks| {
+                    let context = Context { now: lists.beside.now, limits: &lists.limits };
+                    Some(tasks.get_mut(&key.1)?.held.win(take, context, &mut lists.changes))
+                });
+                let Some(lease) = lease else { return Take::Passed };
+                offer.win_task(lease);
+                self.write_of_task(&key.0);
+                self.change_task(key, |_| true);
                 Take::Taken
             }
         }

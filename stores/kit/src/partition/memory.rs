@@ -1,17 +1,16 @@
 //! Which messages an instance has applied: the same again is a repeat, also after continue-as-new.
 
-use std::collections::BTreeMap;
-
 use dauer_core::limits::MEMORY_IDS_MAX;
 use dauer_store::{MessageId, Timestamp};
 
+use crate::few::Few;
 use crate::judge::is_known;
 
 /// Ids of applied messages, oldest first, bounded in number and age.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Applied {
-    order: BTreeMap<u64, (MessageId, Timestamp)>,
-    known: BTreeMap<MessageId, u64>,
+    order: Few<u64, (MessageId, Timestamp)>,
+    known: Few<MessageId, u64>,
     next: u64,
 }
 
@@ -23,7 +22,7 @@ impl Applied {
         }
         self.order.insert(self.next, (id, at));
         self.next += 1;
-        while let Some((&oldest, &(id, since))) = self.order.first_key_value() {
+        while let Some((oldest, (id, since))) = self.order.first() {
             if self.order.len() <= MEMORY_IDS_MAX && is_known(since, at) {
                 break;
             }
@@ -37,7 +36,7 @@ impl Applied {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (MessageId, Timestamp)> {
-        self.order.values().copied()
+        self.order.iter().map(|(_, entry)| *entry)
     }
 }
 

@@ -5,6 +5,10 @@
 //! life. No operation goes through all instances, all tasks of an instance, or all messages that wait, except those that are
 //! about all of them.
 //!
+//! An instance has its tasks with it: a commit finds it once, and all that it changes from there. What is not of one instance
+//! stands in [`Lists`], so that both are changed together. Tasks that outlive their instance are orphans; an instance that is
+//! created under that id takes them over. So a task is with its instance, or an orphan of none, and never both.
+//!
 //! An operation leaves [`News`] for those who wait. The caller takes them when it has let go of its lock.
 
 mod dump;
@@ -31,6 +35,7 @@ use dauer_store::{
     StoreLimits, StoredBatch, Timestamp,
 };
 
+use crate::few::Few;
 use crate::instance::{Changes, Context, Facts, HeldTask, Instance};
 use index::{Index, Spot};
 use memory::Applied;
@@ -39,6 +44,9 @@ use starts::RemovedStarts;
 
 /// A task is found by its instance first: the tasks of one instance stand together.
 type TaskKey = (InstanceId, MessageId);
+
+/// The tasks of one instance.
+type Tasks = Few<MessageId, Box<TaskRow>>;
 
 /// What an operation has changed for those who wait.
 #[derive(Debug, Default)]
@@ -69,12 +77,13 @@ impl News {
     }
 }
 
-/// An instance with all that belongs to it but its tasks.
+/// An instance with all that belongs to it.
 #[derive(Debug, Clone)]
 struct Stored {
     instance: Instance,
     history: Vec<StoredBatch>,
     applied: Applied,
+    tasks: Tasks,
     /// Messages of a loaded instance that its targets do not have yet.
     outbox: Vec<Message>,
     indexed: Indexed,
@@ -97,8 +106,8 @@ struct Indexed {
 #[derive(Debug, Clone)]
 struct TaskRow {
     held: HeldTask,
-    /// The session that has it in its list.
-    holder: Option<SessionId>,
+    /// The session that has it in its list, and where.
+    holder: Option<(SessionId, u64)>,
     spot: Option<Spot>,
 }
 
@@ -106,29 +115,27 @@ struct TaskRow {
 #[derive(Debug, Default)]
 struct Beside {
     now: Timestamp,
-    tasks: BTreeMap<TaskKey, TaskRow>,
     sessions: Sessions,
     starts: RemovedStarts,
 }
 
 /// What a decision about one instance looks up.
 struct Known<'p> {
-    id: &'p InstanceId,
     applied: Option<&'p Applied>,
+    tasks: Option<&'p Tasks>,
     beside: &'p Beside,
 }
 
-/// One hub.
+/// All of a hub but its instances and their tasks.
 #[derive(Debug)]
-pub struct Partition {
+struct Lists {
     beside: Beside,
     limits: StoreLimits,
     /// Grows with everything that has a place in an order.
     sequence: u64,
-    /// Whether nothing but loads has happened, so that another part may be loaded.
-    pristine: bool,
+    /// Grows with every task that a session gets.
+    listed: u64,
     hub: HubDump,
-    instances: BTreeMap<InstanceId, Stored>,
     dropped: BTreeMap<DropReason, u64>,
     ready_turns: Index<InstanceId>,
     ready_tasks: Index<TaskKey>,
@@ -138,6 +145,17 @@ pub struct Partition {
     to_relay: BTreeSet<InstanceId>,
     changes: Changes,
     news: News,
+}
+
+/// One hub.
+#[derive(Debug)]
+pub struct Partition {
+    /// Whether nothing but loads has happened, so that another part may be loaded.
+    pristine: bool,
+    instances: BTreeMap<InstanceId, Box<Stored>>,
+    /// The tasks of instances that are gone.
+    orphans: BTreeMap<InstanceId, Tasks>,
+    lists: Lists,
 }
 
 impl Facts for Known<'_> {
@@ -156,40 +174,51 @@ impl Facts for Known<'_> {
     }
 
     fn task(&self, id: MessageId) -> Result<Option<Cow<'_, HeldTask>>, Infallible> {
-        let key = (self.id.clone(), id);
-        Ok(self.beside.tasks.get(&key).map(|row| Cow::Borrowed(&row.held)))
+        Ok(self.tasks.and_then(|tasks| tasks.get(&id)).map(|row| Cow::Borrowed(&row.held)))
     }
 
     fn tasks(&self, run: Option<ExecutionId>) -> Result<Vec<Cow<'_, HeldTask>>, Infallible> {
-        let held = self.beside.tasks_of(self.id).map(|(_, row)| &row.held);
+        let held = self.tasks.into_iter().flat_map(Tasks::iter).map(|(_, row)| &row.held);
         let of_run = held.filter(|held| run.is_none_or(|run| held.task.execution == run));
         Ok(of_run.map(Cow::Borrowed).collect())
     }
 }
 
-impl Beside {
-    /// The tasks of one instance.
-    fn tasks_of<'b>(&'b self, id: &'b InstanceId) -> impl Iterator<Item = (&'b TaskKey, &'b TaskRow)> {
-        let first = (id.clone(), MessageId([0; 16]));
-        self.tasks.range(first..).take_while(move |(key, _)| key.0 == *id)
-    }
-
-    fn known<'p>(&'p self, id: &'p InstanceId, stored: Option<&'p Stored>) -> Known<'p> {
-        Known { id, applied: stored.map(|stored| &stored.applied), beside: self }
+impl Stored {
+    fn new(instance: Instance, tasks: Tasks) -> Self {
+        Self {
+            instance,
+            history: Vec::new(),
+            applied: Applied::default(),
+            tasks,
+            outbox: Vec::new(),
+            indexed: Indexed::default(),
+            #[cfg(feature = "planted")]
+            stale: None,
+        }
     }
 }
 
-impl Partition {
-    /// An empty hub.
-    #[must_use]
-    pub fn new(limits: StoreLimits) -> Self {
+impl Beside {
+    /// What decisions about an instance that is there look up.
+    fn known<'p>(&'p self, stored: &'p Stored) -> Known<'p> {
+        Known { applied: Some(&stored.applied), tasks: Some(&stored.tasks), beside: self }
+    }
+
+    /// What decisions about an absent instance look up.
+    fn known_absent<'p>(&'p self, orphans: Option<&'p Tasks>) -> Known<'p> {
+        Known { applied: None, tasks: orphans, beside: self }
+    }
+}
+
+impl Lists {
+    fn new(limits: StoreLimits) -> Self {
         Self {
             beside: Beside::default(),
             limits,
             sequence: 0,
-            pristine: true,
+            listed: 0,
             hub: HubDump::default(),
-            instances: BTreeMap::new(),
             dropped: BTreeMap::new(),
             ready_turns: Index::default(),
             ready_tasks: Index::default(),
@@ -199,42 +228,6 @@ impl Partition {
             changes: Changes::default(),
             news: News::default(),
         }
-    }
-
-    /// Begins an operation at that time. A hub that was loaded from a store whose clock was ahead waits for this one to catch
-    /// up.
-    pub fn enter(&mut self, now: Timestamp) {
-        self.beside.now = self.beside.now.max(now);
-    }
-
-    /// The store's time of the current operation.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.beside.now
-    }
-
-    /// What the operations since the last call have changed for those who wait.
-    #[must_use]
-    pub fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
-    }
-
-    /// The kinds of work of which some has become ready since then.
-    #[must_use]
-    pub fn ready(&self) -> &[Kind] {
-        &self.news.ready
-    }
-
-    /// Changes the limits.
-    pub fn set_limits(&mut self, limits: StoreLimits) {
-        self.limits = limits;
-    }
-
-    /// Whether the hub exists: something was ever put into it. Reads and purges put nothing into it.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        let empty = self.instances.is_empty() && self.beside.sessions.is_empty() && self.dropped.is_empty();
-        !self.pristine || !empty
     }
 
     fn count_dropped(&mut self, reason: DropReason, count: u64) {
@@ -255,5 +248,72 @@ impl Partition {
 
     fn context(&self) -> Context<'_> {
         Context { now: self.beside.now, limits: &self.limits }
+    }
+
+    /// Changes an instance. The caller writes the changes.
+    fn apply<T>(
+        &mut self,
+        instance: &mut Instance,
+        change: impl FnOnce(&mut Instance, u64, Context<'_>, &mut Changes) -> T,
+    ) -> T {
+        let sequence = self.next_sequence();
+        let context = Context { now: self.beside.now, limits: &self.limits };
+        change(instance, sequence, context, &mut self.changes)
+    }
+}
+
+impl Partition {
+    /// An empty hub.
+    #[must_use]
+    pub fn new(limits: StoreLimits) -> Self {
+        let (instances, orphans) = Default::default();
+        Self { pristine: true, instances, orphans, lists: Lists::new(limits) }
+    }
+
+    /// Begins an operation at that time. A hub that was loaded from a store whose clock was ahead waits for this one to catch
+    /// up.
+    pub fn enter(&mut self, now: Timestamp) {
+        self.lists.beside.now = self.lists.beside.now.max(now);
+    }
+
+    /// The store's time of the current operation.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.lists.beside.now
+    }
+
+    /// What the operations since the last call have changed for those who wait.
+    #[must_use]
+    pub fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.lists.news)
+    }
+
+    /// The kinds of work of which some has become ready since then.
+    #[must_use]
+    pub fn ready(&self) -> &[Kind] {
+        &self.lists.news.ready
+    }
+
+    /// Changes the limits.
+    pub fn set_limits(&mut self, limits: StoreLimits) {
+        self.lists.limits = limits;
+    }
+
+    /// Whether the hub exists: something was ever put into it. Reads and purges put nothing into it.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        let empty = self.instances.is_empty()
+            && self.lists.beside.sessions.is_empty()
+            && self.lists.dropped.is_empty();
+        !self.pristine || !empty
+    }
+
+    /// The tasks of an instance, or those that it has left.
+    fn tasks_of(&self, id: &InstanceId) -> Option<&Tasks> {
+        self.instances.get(id).map(|stored| &stored.tasks).or_else(|| self.orphans.get(id))
+    }
+
+    fn task(&self, (instance, task): &TaskKey) -> Option<&TaskRow> {
+        self.tasks_of(instance)?.get(task).map(|row| &**row)
     }
 }

@@ -12,10 +12,10 @@ impl Partition {
         let (ids, more): (Vec<InstanceId>, bool) = match purge {
             Purge::Ids(ids) => (ids.clone(), false),
             Purge::Matching { query, budget } => {
-                let mut found = self.by_created.iter().map(|(_, id)| id).filter(|id| {
+                let mut found = self.lists.by_created.iter().map(|(_, id)| id).filter(|id| {
                     let stored = self.instances.get(*id);
                     stored.is_some_and(|stored| {
-                        judge::matches(query, id, &stored.instance.record) && self.may_purge(id, stored)
+                        judge::matches(query, id, &stored.instance.record) && self.may_purge(stored)
                     })
                 });
                 let ids = found.by_ref().take(*budget).cloned().collect();
@@ -26,23 +26,25 @@ impl Partition {
         Purged { count, more }
     }
 
-    fn may_purge(&self, id: &InstanceId, stored: &Stored) -> bool {
-        let Ok(may) = stored.instance.may_purge(&self.beside.known(id, Some(stored)));
+    fn may_purge(&self, stored: &Stored) -> bool {
+        let Ok(may) = stored.instance.may_purge(&self.lists.beside.known(stored));
         may && stored.outbox.is_empty()
     }
 
     fn purge_one(&mut self, id: &InstanceId) -> bool {
-        if !self.instances.get(id).is_some_and(|stored| self.may_purge(id, stored)) {
+        if !self.instances.get(id).is_some_and(|stored| self.may_purge(stored)) {
             return false;
         }
-        let Some(stored) = self.take_out(id) else { return false };
-        self.hub.floor = stored.instance.floor_above(self.hub.floor);
-        let tasks = self.beside.tasks_of(id).map(|(_, row)| row.held.clone()).collect();
-        let mut changes = std::mem::take(&mut self.changes);
-        stored.instance.purge(tasks, self.beside.now, &mut changes);
-        self.write_beside(id, &mut changes);
+        let Some(mut stored) = self.take_out(id) else { return false };
+        let lists = &mut self.lists;
+        lists.hub.floor = stored.instance.floor_above(lists.hub.floor);
+        let tasks = stored.tasks.iter().map(|(_, row)| row.held.clone()).collect();
+        let mut changes = std::mem::take(&mut lists.changes);
+        stored.instance.purge(tasks, lists.beside.now, &mut changes);
+        lists.write_beside(&mut stored.tasks, &mut changes);
         changes.dirty = Default::default();
-        self.changes = changes;
+        lists.changes = changes;
+        self.keep_orphans(id, stored.tasks);
         true
     }
 }

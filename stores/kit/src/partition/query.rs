@@ -30,8 +30,8 @@ impl Partition {
         let rows = judge::page_rows(query.page);
         let begin = after.as_ref().map_or(Unbounded, Excluded);
         let keys: Box<dyn Iterator<Item = &Key>> = match order {
-            Order::NewestFirst => Box::new(self.by_created.range((Unbounded, begin)).rev()),
-            Order::OldestFirst => Box::new(self.by_created.range((begin, Unbounded))),
+            Order::NewestFirst => Box::new(self.lists.by_created.range((Unbounded, begin)).rev()),
+            Order::OldestFirst => Box::new(self.lists.by_created.range((begin, Unbounded))),
         };
         let found = keys.filter_map(|key| Some((key, &self.instances.get(&key.1)?.instance)));
         let mut found = found.filter(|((_, id), instance)| judge::matches(query, id, &instance.record));
@@ -53,7 +53,7 @@ impl Partition {
         let after = read_cursor(list.after.as_deref(), Order::OldestFirst)?;
         let rows = judge::page_rows(list.page);
         let begin = after.as_ref().map_or(Unbounded, Excluded);
-        let mut found = self.by_completed.range((begin, Unbounded)).filter(|(completed, id)| {
+        let mut found = self.lists.by_completed.range((begin, Unbounded)).filter(|(completed, id)| {
             let status = self.instances.get(id).map(|stored| stored.instance.record.status);
             status.is_some_and(|status| list.statuses.is_empty() || list.statuses.contains(&status))
                 && list.completed_from.is_none_or(|from| *completed >= from)

@@ -34,7 +34,7 @@ impl Partition {
         from: u32,
         max_bytes: usize,
     ) -> Result<Slice, Refused> {
-        self.beside.sessions.acting(session)?;
+        self.lists.beside.sessions.acting(session)?;
         let stored = self.instances.get(&fence.instance).ok_or(Refused::Fenced)?;
         stored.instance.check_holder(session, fence)?;
         Ok(slice(stored, from, max_bytes))
@@ -49,8 +49,8 @@ impl Partition {
         from: u32,
         max_bytes: usize,
     ) -> Slice {
-        let current = |stored: &&Stored| execution.is_none_or(|run| run == stored.instance.record.execution);
-        let stored = self.instances.get(id).filter(current);
+        let current = |stored: &Stored| execution.is_none_or(|run| run == stored.instance.record.execution);
+        let stored = self.instances.get(id).filter(|stored| current(stored));
         stored.map(|stored| slice(stored, from, max_bytes)).unwrap_or_default()
     }
 
@@ -58,24 +58,23 @@ impl Partition {
     #[must_use]
     pub fn read_start(&self, id: &InstanceId) -> Option<Message> {
         let stored = self.instances.get(id)?;
-        let Ok(start) = stored.instance.next_start(&self.beside.known(id, Some(stored)));
+        let Ok(start) = stored.instance.next_start(&self.lists.beside.known(stored));
         start
     }
 
     /// Reads one instance for an operator. An expired session still holds what no other session has won.
     #[must_use]
     pub fn inspect(&self, id: &InstanceId) -> Option<Inspection> {
-        let instance = &self.instances.get(id)?.instance;
+        let Stored { instance, tasks, .. } = &**self.instances.get(id)?;
         let inbox = instance.inbox();
-        let tasks = || self.beside.tasks_of(id).map(|(_, row)| row);
         Some(Inspection {
-            now: self.beside.now,
+            now: self.lists.beside.now,
             holder: instance.holder.map(|holder| self.holder(holder)),
             ready_at: instance.offered_at(),
             waiting: inbox.map_or(0, |inbox| inbox.len() as u64),
             messages: inbox.map(|inbox| inbox.inspected()).unwrap_or_default(),
-            open: tasks().count() as u64,
-            tasks: tasks().take(INSPECTED_MAX).map(|row| self.open_task(row)).collect(),
+            open: tasks.len() as u64,
+            tasks: tasks.iter().take(INSPECTED_MAX).map(|(_, row)| self.open_task(row)).collect(),
         })
     }
 
@@ -93,25 +92,25 @@ impl Partition {
     }
 
     fn holder(&self, session: SessionId) -> Holder {
-        let lives = self.beside.sessions.lives(session, self.beside.now);
-        Holder { session, host: self.host_of(session), lives }
+        let lives = self.lists.beside.sessions.lives(session, self.lists.beside.now);
+        Holder { session, host: self.lists.host_of(session), lives }
     }
 
     /// Ready items, and items that living sessions hold, by kind.
     pub fn scale(&mut self) -> Scale {
         self.relay();
         self.sweep();
-        let now = self.beside.now;
+        let now = self.lists.beside.now;
         let mut scale = Scale::default();
-        let turns = self.ready_turns.due(now).map(|(queue, _)| queue.kind);
-        let tasks = self.ready_tasks.due(now).map(|(queue, _)| queue.kind);
+        let turns = self.lists.ready_turns.due(now).map(|(queue, _)| queue.kind);
+        let tasks = self.lists.ready_tasks.due(now).map(|(queue, _)| queue.kind);
         for kind in turns.chain(tasks) {
             *scale.ready.entry(kind).or_default() += 1;
         }
-        for (_, session) in self.beside.sessions.iter().filter(|(_, session)| session.life.lives(now)) {
+        for (_, session) in self.lists.beside.sessions.iter().filter(|(_, session)| session.life.lives(now)) {
             let turns = session.turns.iter().filter_map(|id| self.instances.get(id));
             let turns = turns.map(|stored| stored.instance.record.queue.kind);
-            let tasks = session.tasks.iter().filter_map(|key| self.beside.tasks.get(key));
+            let tasks = session.tasks.values().filter_map(|key| self.task(key));
             for kind in turns.chain(tasks.map(|row| row.held.task.queue.kind)) {
                 *scale.held.entry(kind).or_default() += 1;
             }

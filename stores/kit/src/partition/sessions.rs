@@ -14,7 +14,8 @@ use crate::session::Life;
 pub(super) struct Session {
     pub(super) life: Life,
     pub(super) turns: BTreeSet<InstanceId>,
-    pub(super) tasks: BTreeSet<TaskKey>,
+    /// In the order in which it got them: a task goes in and out for most commits, and numbers are compared at once.
+    pub(super) tasks: BTreeMap<u64, TaskKey>,
     /// The kept instances for which admitted messages wait, by the time of the earliest.
     pub(super) mail: BTreeSet<(Timestamp, InstanceId)>,
     /// What was taken from it and not yet reported.
@@ -89,11 +90,11 @@ impl Partition {
     /// [`Refused::Fenced`] if it has ended, or belongs to another host.
     pub fn attach(&mut self, host: &Host) -> Result<(), Refused> {
         self.pristine = false;
-        let now = self.beside.now;
-        match self.beside.sessions.get_mut(host.session) {
+        let now = self.lists.beside.now;
+        match self.lists.beside.sessions.get_mut(host.session) {
             None => {
                 let session = Session::new(Life::begin(host, now));
-                self.beside.sessions.0.insert(host.session, session);
+                self.lists.beside.sessions.0.insert(host.session, session);
             }
             Some(known) => {
                 let expired = known.life.attach(host, now)?;
@@ -103,7 +104,11 @@ impl Partition {
             }
         }
         // Last: the session that attaches again may be one of them.
-        self.beside.sessions.0.retain(|_, session| !session.holds_nothing() || !session.life.is_old(now));
+        self.lists
+            .beside
+            .sessions
+            .0
+            .retain(|_, session| !session.holds_nothing() || !session.life.is_old(now));
         Ok(())
     }
 
@@ -113,9 +118,9 @@ impl Partition {
     /// # Errors
     /// [`Refused::Fenced`] if it has ended.
     pub fn renew(&mut self, session: SessionId) -> Result<Vec<Lost>, Refused> {
-        self.beside.sessions.acting(session)?;
-        let now = self.beside.now;
-        let Some(known) = self.beside.sessions.get_mut(session) else { return Ok(Vec::new()) };
+        self.lists.beside.sessions.acting(session)?;
+        let now = self.lists.beside.now;
+        let Some(known) = self.lists.beside.sessions.get_mut(session) else { return Ok(Vec::new()) };
         let lost = std::mem::take(&mut known.lost).into_iter().map(|item| Lost { item }).collect();
         if known.life.renew(now) {
             self.settle_held(session);
@@ -131,35 +136,35 @@ impl Partition {
 
     /// Ends a session by its own wish: all that it holds is free. A session that is gone is detached already.
     pub fn detach(&mut self, session: SessionId) {
-        if self.beside.sessions.acting(session).is_err() {
+        if self.lists.beside.sessions.acting(session).is_err() {
             return;
         }
         for id in self.turns_of(session) {
             let Some(stored) = self.instances.get_mut(&id) else { continue };
-            stored.instance.let_go(&mut self.changes);
-            self.write(&id);
+            stored.instance.let_go(&mut self.lists.changes);
+            self.lists.write(&id, stored);
         }
         for key in self.tasks_of_session(session) {
             self.change_task(&key, |row| row.held.let_go());
         }
-        self.beside.sessions.0.remove(&session);
-        self.news.hints.push(Hint::SessionEnded(session));
+        self.lists.beside.sessions.0.remove(&session);
+        self.lists.news.hints.push(Hint::SessionEnded(session));
     }
 
     /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
     pub fn end_session(&mut self, session: SessionId) {
-        let now = self.beside.now;
-        if let Some(known) = self.beside.sessions.get_mut(session) {
+        let now = self.lists.beside.now;
+        if let Some(known) = self.lists.beside.sessions.get_mut(session) {
             known.life.end(now);
             self.lapse(session);
-            self.beside.sessions.forget_if_gone(session);
+            self.lists.beside.sessions.forget_if_gone(session);
         }
     }
 
     /// The leases of a host's sessions are over.
     pub fn expire_sessions_of(&mut self, host: &HostId) {
-        let now = self.beside.now;
-        let lives = self.beside.sessions.0.values_mut().map(|session| &mut session.life);
+        let now = self.lists.beside.now;
+        let lives = self.lists.beside.sessions.0.values_mut().map(|session| &mut session.life);
         for life in lives.filter(|life| life.host == *host) {
             life.expires_at = life.expires_at.min(now);
         }
@@ -168,8 +173,8 @@ impl Partition {
     /// A host whose session lives.
     #[must_use]
     pub fn living_host(&self) -> Option<&HostId> {
-        let mut lives = self.beside.sessions.iter().map(|(_, session)| &session.life);
-        lives.find(|life| life.lives(self.beside.now)).map(|life| &life.host)
+        let mut lives = self.lists.beside.sessions.iter().map(|(_, session)| &session.life);
+        lives.find(|life| life.lives(self.lists.beside.now)).map(|life| &life.host)
     }
 
     /// All sessions by id (rule 24).
@@ -177,23 +182,23 @@ impl Partition {
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let info = |(id, session): (SessionId, &Session)| {
             let Life { host, expires_at, .. } = session.life.clone();
-            SessionInfo { id, host, expires_at, lives: session.life.lives(self.beside.now) }
+            SessionInfo { id, host, expires_at, lives: session.life.lives(self.lists.beside.now) }
         };
-        self.beside.sessions.iter().map(info).collect()
+        self.lists.beside.sessions.iter().map(info).collect()
     }
 
     /// Offers what expired sessions hold to others. Before every look: expiry is a matter of time, not of a call.
     pub(super) fn sweep(&mut self) {
-        let now = self.beside.now;
-        let expired = self.beside.sessions.iter().filter(|(_, session)| session.life.lapses(now));
+        let now = self.lists.beside.now;
+        let expired = self.lists.beside.sessions.iter().filter(|(_, session)| session.life.lapses(now));
         let expired: Vec<SessionId> = expired.map(|(id, _)| id).collect();
         expired.into_iter().for_each(|session| self.lapse(session));
     }
 
     fn lapse(&mut self, session: SessionId) {
-        let Some(known) = self.beside.sessions.get_mut(session) else { return };
+        let Some(known) = self.lists.beside.sessions.get_mut(session) else { return };
         known.life.lapsed = true;
-        self.news.hints.push(Hint::SessionEnded(session));
+        self.lists.news.hints.push(Hint::SessionEnded(session));
         for key in self.tasks_of_session(session) {
             self.change_task(&key, |row| row.held.outlives_holder());
         }
@@ -202,32 +207,38 @@ impl Partition {
 
     /// Changes a task. It goes, and counts as withdrawn, if `change` returns false.
     pub(super) fn change_task(&mut self, key: &TaskKey, change: impl FnOnce(&mut super::TaskRow) -> bool) {
-        let Some(row) = self.beside.tasks.get_mut(key) else { return };
-        if change(row) {
-            self.settle_task(key);
-        } else {
-            self.remove_task(key);
-            self.count_dropped(DropReason::Withdrawn, 1);
-        }
+        self.change_tasks(&key.0, |lists, tasks| {
+            let Some(row) = tasks.get_mut(&key.1) else { return };
+            if change(row) {
+                lists.settle_task(row);
+            } else {
+                lists.remove_task(tasks, key.1);
+                lists.count_dropped(DropReason::Withdrawn, 1);
+            }
+        });
     }
 
     /// Finds again where all that a session holds stands.
     pub(super) fn settle_held(&mut self, session: SessionId) {
         for id in self.turns_of(session) {
-            self.settle(&id);
+            self.settle_one(&id);
         }
         for key in self.tasks_of_session(session) {
-            self.settle_task(&key);
+            self.change_task(&key, |_| true);
         }
     }
 
     fn turns_of(&self, session: SessionId) -> Vec<InstanceId> {
-        let session = self.beside.sessions.get(session);
+        let session = self.lists.beside.sessions.get(session);
         session.map(|session| session.turns.iter().cloned().collect()).unwrap_or_default()
     }
 
+    /// By key, whatever the order in which the session got them.
     fn tasks_of_session(&self, session: SessionId) -> Vec<TaskKey> {
-        let session = self.beside.sessions.get(session);
-        session.map(|session| session.tasks.iter().cloned().collect()).unwrap_or_default()
+        let session = self.lists.beside.sessions.get(session);
+        let mut keys: Vec<TaskKey> =
+            session.map(|session| session.tasks.values().cloned().collect()).unwrap_or_default();
+        keys.sort();
+        keys
     }
 }

@@ -7,64 +7,53 @@ use dauer_store::{
 
 use super::{Partition, TaskKey};
 use crate::instance::{
-    Absent, Beginning, Birth, Changes, Committer, Completing, Context, Instance, REPEATED, Verdict,
-    check_absent, check_absent_create, check_complete, check_start,
+    Absent, Beginning, Birth, Committer, Completing, Context, REPEATED, Verdict, check_absent,
+    check_absent_create, check_complete, check_start,
 };
 use crate::judge;
 
 impl Partition {
-    /// Changes an instance. The caller writes the changes.
-    fn apply<T>(
-        &mut self,
-        id: &InstanceId,
-        change: impl FnOnce(&mut Instance, u64, Context<'_>, &mut Changes) -> T,
-    ) -> Option<T> {
-        let sequence = self.next_sequence();
-        let context = Context { now: self.beside.now, limits: &self.limits };
-        let stored = self.instances.get_mut(id)?;
-        Some(change(&mut stored.instance, sequence, context, &mut self.changes))
-    }
-
     /// Starts an instance (rule 18).
     ///
     /// # Errors
     /// Those of [`dauer_store::Manage::create`].
     pub fn create(&mut self, create: Create) -> Result<Created, Refused> {
         let id = create.start.to.clone();
-        let starting = check_start(create, self.context())?;
+        let starting = check_start(create, self.lists.context())?;
         self.pristine = false;
-        let stored = self.instances.get(&id);
-        let known = self.beside.known(&id, stored);
-        let Some(stored) = stored else {
-            let Ok(beginning) = check_absent_create(starting, self.context(), &known);
+        let lists = &mut self.lists;
+        let Some(stored) = self.instances.get_mut(&id) else {
+            let known = lists.beside.known_absent(self.orphans.get(&id));
+            let Ok(beginning) = check_absent_create(starting, lists.context(), &known);
             return Ok(match beginning {
                 Beginning::Born(birth) => Created::New(self.bear(birth)),
                 Beginning::Repeat(known) => {
-                    self.count_dropped(REPEATED, 1);
+                    lists.count_dropped(REPEATED, 1);
                     Created::Repeat(known)
                 }
             });
         };
-        let Ok(creating) = stored.instance.check_create(starting, self.context(), &known);
+        let known = lists.beside.known(stored);
+        let Ok(creating) = stored.instance.check_create(starting, lists.context(), &known);
         let creating = creating?;
-        let created = self.apply(&id, |instance, sequence, context, changes| {
+        let created = lists.apply(&mut stored.instance, |instance, sequence, context, changes| {
             instance.create(creating, sequence, context, changes)
         });
-        if let (Some(Created::New(_)), Some(stored)) = (created, self.instances.get_mut(&id)) {
+        if let Created::New(_) = created {
             stored.history.clear();
         }
-        self.write(&id);
-        // The instance is there: its check said so.
-        Ok(created.unwrap_or(Created::Repeat(None)))
+        lists.write(&id, stored);
+        Ok(created)
     }
 
     /// Adds a new instance. Returns its run.
     fn bear(&mut self, birth: Box<Birth>) -> dauer_store::ExecutionId {
-        let (floor, sequence) = (self.floor(), self.next_sequence());
-        let context = Context { now: self.beside.now, limits: &self.limits };
-        let instance = birth.apply(floor, sequence, context, &mut self.changes);
+        let (floor, sequence) = (self.lists.floor(), self.lists.next_sequence());
+        let context = Context { now: self.lists.beside.now, limits: &self.lists.limits };
+        let instance = birth.apply(floor, sequence, context, &mut self.lists.changes);
         let execution = instance.record.execution;
-        self.insert(instance);
+        let tasks = self.orphans.remove(instance.id()).unwrap_or_default();
+        self.insert(instance, tasks);
         execution
     }
 
@@ -73,7 +62,7 @@ impl Partition {
     /// # Errors
     /// [`Refused::TooLarge`].
     pub fn send(&mut self, message: Message) -> Result<Delivered, Refused> {
-        judge::check_message(&self.limits, self.beside.now, &message)?;
+        judge::check_message(&self.lists.limits, self.lists.beside.now, &message)?;
         self.pristine = false;
         Ok(self.deliver(message, None))
     }
@@ -82,10 +71,10 @@ impl Partition {
     /// instance sends to itself is in the answer to the commit.
     fn deliver(&mut self, message: Message, sender: Option<&InstanceId>) -> Delivered {
         let id = message.to.clone();
-        let stored = self.instances.get(&id);
-        let known = self.beside.known(&id, stored);
-        let Some(stored) = stored else {
-            let Ok(absent) = check_absent(message, self.floor(), self.context(), &known);
+        let lists = &mut self.lists;
+        let Some(stored) = self.instances.get_mut(&id) else {
+            let known = lists.beside.known_absent(self.orphans.get(&id));
+            let Ok(absent) = check_absent(message, lists.floor(), lists.context(), &known);
             return match absent {
                 Absent::Born(birth) => {
                     self.bear(birth);
@@ -94,17 +83,17 @@ impl Partition {
                 Absent::Dropped(reason) => self.drop_answer(reason),
             };
         };
-        let Ok(delivery) = stored.instance.check_delivery(message, self.context(), &known);
-        let delivered = self.apply(&id, |instance, sequence, context, changes| {
+        let known = lists.beside.known(stored);
+        let Ok(delivery) = stored.instance.check_delivery(message, lists.context(), &known);
+        let delivered = lists.apply(&mut stored.instance, |instance, sequence, context, changes| {
             if sender == Some(&id) {
                 instance.deliver_own(delivery, sequence, context, changes)
             } else {
                 instance.deliver(delivery, sequence, context, changes)
             }
         });
-        self.write(&id);
-        // The instance is there: its check said so.
-        delivered.unwrap_or(Delivered::Dropped(DropReason::Absent))
+        lists.write(&id, stored);
+        delivered
     }
 
     /// Commits the turn of a session.
@@ -112,7 +101,7 @@ impl Partition {
     /// # Errors
     /// Those of [`dauer_store::Work::commit_turns`].
     pub fn commit(&mut self, session: SessionId, checkpoint: &Checkpoint) -> Result<Committed, Refused> {
-        self.beside.sessions.acting(session)?;
+        self.lists.beside.sessions.acting(session)?;
         self.commit_by(Committer::Session(session), checkpoint)
     }
 
@@ -126,43 +115,46 @@ impl Partition {
 
     fn commit_by(&mut self, by: Committer, checkpoint: &Checkpoint) -> Result<Committed, Refused> {
         let id = &checkpoint.fence.instance;
-        let stored = self.instances.get(id).ok_or(Refused::Fenced)?;
+        let (stored, lists) = (self.instances.get_mut(id).ok_or(Refused::Fenced)?, &mut self.lists);
         self.pristine = false;
-        let known = self.beside.known(id, Some(stored));
-        let Ok(verdict) = stored.instance.check_commit(by, checkpoint, self.context(), &known);
+        let known = lists.beside.known(stored);
+        let Ok(verdict) = stored.instance.check_commit(by, checkpoint, lists.context(), &known);
         let commit = match verdict? {
             Verdict::Commit(commit) => commit,
             Verdict::Repeat => {
-                let Ok(committed) = stored.instance.answer_again(by, self.context(), &known);
+                let Ok(committed) = stored.instance.answer_again(by, lists.context(), &known);
                 return Ok(committed);
             }
         };
         #[cfg(feature = "planted")]
-        self.keep_stale(id);
-        let taken = self.apply(id, |instance, _, context, changes| instance.commit(commit, context, changes));
+        stored.keep_stale();
+        let taken = lists.apply(&mut stored.instance, |instance, _, context, changes| {
+            instance.commit(commit, context, changes)
+        });
         let owner = match by {
-            Committer::Session(session) => self.host_of(session),
+            Committer::Session(session) => lists.host_of(session),
             Committer::Amendment => None,
         };
-        self.write_history(checkpoint, &owner.unwrap_or_else(judge::amender));
-        self.write(id);
+        lists.write_history(stored, checkpoint, &owner.unwrap_or_else(judge::amender));
+        lists.write(id, stored);
+        let stored = if checkpoint.timers.is_empty() && checkpoint.messages.is_empty() {
+            &*stored
+        } else {
+            self.deliver_sent(checkpoint);
+            self.instances.get(id).ok_or(Refused::Fenced)?
+        };
+        let (context, known) = (self.lists.context(), self.lists.beside.known(stored));
+        let Ok(committed) = stored.instance.answer(by, taken, context, &known);
+        Ok(committed)
+    }
+
+    /// Delivers what a commit sends.
+    fn deliver_sent(&mut self, checkpoint: &Checkpoint) {
         let timers = checkpoint.timers.iter().take(if planted!(Defect::LoseTimers) { 2 } else { usize::MAX });
         let messages = checkpoint.messages.iter();
         let messages = messages.take(if planted!(Defect::LoseMessages) { 2 } else { usize::MAX });
         for message in timers.chain(messages) {
-            self.deliver(message.clone(), Some(id));
-        }
-        let stored = self.instances.get(id).ok_or(Refused::Fenced)?;
-        let known = self.beside.known(id, Some(stored));
-        let Ok(committed) = stored.instance.answer(by, taken.unwrap_or_default(), self.context(), &known);
-        Ok(committed)
-    }
-
-    #[cfg(feature = "planted")]
-    fn keep_stale(&mut self, id: &InstanceId) {
-        if let Some(stored) = self.instances.get_mut(id) {
-            let record = stored.instance.record.clone();
-            stored.stale = planted!(Defect::StaleGet).then(|| Box::new(record));
+            self.deliver(message.clone(), Some(&checkpoint.fence.instance));
         }
     }
 
@@ -171,17 +163,17 @@ impl Partition {
     /// # Errors
     /// [`Refused::TooLarge`].
     pub fn complete(&mut self, session: SessionId, completion: Completion) -> Result<Delivered, Refused> {
-        judge::check_message(&self.limits, self.beside.now, &completion.answer)?;
+        judge::check_message(&self.lists.limits, self.lists.beside.now, &completion.answer)?;
         let Completion { fence, answer } = completion;
         let exists = self.exists();
         self.pristine &= !exists;
         let key = (fence.instance.clone(), fence.task);
-        let acting = self.beside.sessions.acting(session).is_ok().then_some(session);
-        let task = self.beside.tasks.get(&key).map(|row| &row.held);
+        let acting = self.lists.beside.sessions.acting(session).is_ok().then_some(session);
+        let task = self.task(&key).map(|row| &row.held);
         let completing = check_complete(task, acting, &fence);
         let goes = completing == Completing::Withdrawn || !planted!(Defect::CompleteTwice);
         if !matches!(completing, Completing::Dropped(_)) && goes {
-            self.remove_task(&key);
+            self.change_tasks(&key.0, |lists, tasks| lists.remove_task(tasks, key.1));
         }
         Ok(match completing {
             // An answer makes no hub: it may come late, after the hub was deleted.
@@ -193,7 +185,7 @@ impl Partition {
     }
 
     fn drop_answer(&mut self, reason: DropReason) -> Delivered {
-        self.count_dropped(reason, 1);
+        self.lists.count_dropped(reason, 1);
         Delivered::Dropped(reason)
     }
 
@@ -202,21 +194,23 @@ impl Partition {
     /// # Errors
     /// [`Refused::Fenced`] if the session does not hold it.
     pub fn release(&mut self, session: SessionId, release: &Release) -> Result<(), Refused> {
-        self.beside.sessions.acting(session)?;
+        self.lists.beside.sessions.acting(session)?;
         match &release.item {
             Item::Turn(fence) => {
                 let id = &fence.instance;
-                let stored = self.instances.get(id).ok_or(Refused::Fenced)?;
+                let stored = self.instances.get_mut(id).ok_or(Refused::Fenced)?;
                 let releasing = stored.instance.check_release(session, fence, release)?;
-                self.apply(id, |instance, _, context, changes| instance.release(releasing, context, changes));
-                self.write(id);
+                self.lists.apply(&mut stored.instance, |instance, _, context, changes| {
+                    instance.release(releasing, context, changes)
+                });
+                self.lists.write(id, stored);
             }
             Item::Task(fence) => {
                 let key: TaskKey = (fence.instance.clone(), fence.task);
-                let row = self.beside.tasks.get(&key).ok_or(Refused::Fenced)?;
+                let row = self.task(&key).ok_or(Refused::Fenced)?;
                 row.held.check_release(session, fence)?;
-                let limits = self.limits.clone();
-                let context = Context { now: self.beside.now, limits: &limits };
+                let limits = self.lists.limits.clone();
+                let context = Context { now: self.lists.beside.now, limits: &limits };
                 self.change_task(&key, |row| row.held.release(release, context));
             }
         }
@@ -225,11 +219,19 @@ impl Partition {
 
     /// Delivers what loaded instances still have in their outbox; a partition itself never has one.
     pub(super) fn relay(&mut self) {
-        for id in std::mem::take(&mut self.to_relay) {
+        for id in std::mem::take(&mut self.lists.to_relay) {
             let outbox = self.instances.get_mut(&id).map(|stored| std::mem::take(&mut stored.outbox));
             for message in outbox.unwrap_or_default() {
                 self.deliver(message, None);
             }
         }
+    }
+}
+
+#[cfg(feature = "planted")]
+impl super::Stored {
+    fn keep_stale(&mut self) {
+        let record = self.instance.record.clone();
+        self.stale = planted!(Defect::StaleGet).then(|| Box::new(record));
     }
 }

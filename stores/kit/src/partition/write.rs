@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use dauer_store::{Checkpoint, History, HostId, InstanceId, Item, SessionId, StoredBatch, Timestamp};
+use dauer_store::{
+    Checkpoint, History, HostId, InstanceId, Item, MessageId, SessionId, StoredBatch, Timestamp,
+};
 
 use super::index::Spot;
-use super::{Indexed, Partition, Stored, TaskKey, TaskRow};
+use super::{Indexed, Lists, Partition, Stored, TaskKey, TaskRow, Tasks};
 use crate::instance::{Changes, HeldTask, Instance, Written};
 use crate::session::Life;
 
-impl Partition {
-    /// Writes the changes of an instance that is there.
-    pub(super) fn write(&mut self, id: &InstanceId) {
+impl Lists {
+    /// Writes the changes of an instance.
+    pub(super) fn write(&mut self, id: &InstanceId, stored: &mut Stored) {
         let mut changes = std::mem::take(&mut self.changes);
-        if let Some(stored) = self.instances.get_mut(id) {
-            if changes.forgets {
-                stored.applied = Default::default();
-            }
-            changes.remembered.drain(..).for_each(|(id, at)| stored.applied.insert(id, at));
+        if changes.forgets {
+            stored.applied = Default::default();
         }
-        self.write_beside(id, &mut changes);
+        changes.remembered.drain(..).for_each(|(id, at)| stored.applied.insert(id, at));
+        self.write_beside(&mut stored.tasks, &mut changes);
         if let Some((holder, visible_at)) = changes.mail.take() {
             let now = self.beside.now;
             match visible_at <= now {
@@ -33,16 +33,16 @@ impl Partition {
         (changes.dirty, changes.forgets, changes.history) = Default::default();
         debug_assert!(changes.is_empty(), "all changes are written: {changes:?}");
         self.changes = changes;
-        self.settle(id);
+        self.settle(id, stored);
     }
 
     /// Writes what an instance has changed beside itself.
-    pub(super) fn write_beside(&mut self, id: &InstanceId, changes: &mut Changes) {
+    pub(super) fn write_beside(&mut self, tasks: &mut Tasks, changes: &mut Changes) {
         for task in changes.tasks_gone.drain(..) {
-            self.remove_task(&(id.clone(), task));
+            self.remove_task(tasks, task);
         }
         for held in changes.tasks.drain(..) {
-            self.put_task(held);
+            self.put_task(tasks, held);
         }
         for (session, item) in changes.lost.drain(..) {
             self.lose(session, item);
@@ -60,35 +60,17 @@ impl Partition {
     /// An item is taken from a session, which learns of it at its next renewal.
     fn lose(&mut self, session: SessionId, item: Item) {
         if let Some(holder) = self.beside.sessions.get_mut(session) {
-            match &item {
-                Item::Turn(fence) => drop(holder.turns.remove(&fence.instance)),
-                Item::Task(fence) => drop(holder.tasks.remove(&(fence.instance.clone(), fence.task))),
+            if let Item::Turn(fence) = &item {
+                holder.turns.remove(&fence.instance);
             }
             holder.lost.push(item);
         }
         self.beside.sessions.forget_if_gone(session);
     }
 
-    /// Adds an instance that is not there.
-    pub(super) fn insert(&mut self, instance: Instance) {
-        let id = instance.id().clone();
-        let stored = Stored {
-            instance,
-            history: Vec::new(),
-            applied: Default::default(),
-            outbox: Vec::new(),
-            indexed: Indexed::default(),
-            #[cfg(feature = "planted")]
-            stale: None,
-        };
-        self.instances.insert(id.clone(), stored);
-        self.write(&id);
-    }
-
-    /// Removes an instance from everywhere but the tasks. Its changes are not written.
-    pub(super) fn take_out(&mut self, id: &InstanceId) -> Option<Stored> {
-        let stored = self.instances.remove(id)?;
-        let Indexed { holder, created, completed, spot, mail } = &stored.indexed;
+    /// Removes an instance from all lists.
+    fn unlist(&mut self, id: &InstanceId, indexed: &Indexed) {
+        let Indexed { holder, created, completed, spot, mail } = indexed;
         spot.iter().for_each(|spot| self.ready_turns.remove(spot));
         shift(&mut self.by_created, id, *created, None);
         shift(&mut self.by_completed, id, *completed, None);
@@ -97,13 +79,11 @@ impl Partition {
             shift(&mut session.mail, id, *mail, None);
         }
         self.to_relay.remove(id);
-        Some(stored)
     }
 
     /// Writes the history of a commit.
-    pub(super) fn write_history(&mut self, checkpoint: &Checkpoint, owner: &HostId) {
+    pub(super) fn write_history(&mut self, stored: &mut Stored, checkpoint: &Checkpoint, owner: &HostId) {
         let (written, now) = (self.changes.history.take(), self.beside.now);
-        let Some(stored) = self.instances.get_mut(&checkpoint.fence.instance) else { return };
         let (batches, mut first) = match (&checkpoint.history, written) {
             (History::Append(batch), Some(Written::Appended(first))) => (std::slice::from_ref(batch), first),
             (History::Replace { batches, .. }, _) => (batches.as_slice(), 0),
@@ -122,12 +102,11 @@ impl Partition {
     }
 
     /// Finds again where an instance stands. After every change of what waits, of the holder, or of the holder's life.
-    pub(super) fn settle(&mut self, id: &InstanceId) {
-        self.settle_holder(id);
-        self.settle_times(id);
-        let Some(stored) = self.instances.get_mut(id) else { return };
+    pub(super) fn settle(&mut self, id: &InstanceId, stored: &mut Stored) {
+        self.settle_holder(id, stored);
+        self.settle_times(id, stored);
         let (instance, now) = (&stored.instance, self.beside.now);
-        let known = self.beside.known(id, None);
+        let known = self.beside.known(stored);
         let Ok(free_at) = instance.free_at(&known);
         let spot = free_at.map(|time| {
             let Ok(next) = instance.offered_as(&known);
@@ -158,8 +137,7 @@ impl Partition {
     }
 
     /// Moves an instance to the list of its holder.
-    fn settle_holder(&mut self, id: &InstanceId) {
-        let Some(stored) = self.instances.get_mut(id) else { return };
+    fn settle_holder(&mut self, id: &InstanceId, stored: &mut Stored) {
         let (holder, indexed) = (stored.instance.holder, &mut stored.indexed);
         if indexed.holder == holder {
             return;
@@ -176,8 +154,7 @@ impl Partition {
     }
 
     /// Moves an instance in the lists by time.
-    fn settle_times(&mut self, id: &InstanceId) {
-        let Some(stored) = self.instances.get_mut(id) else { return };
+    fn settle_times(&mut self, id: &InstanceId, stored: &mut Stored) {
         let (times, indexed) = (&stored.instance.record.times, &mut stored.indexed);
         let created = Some(times.created);
         shift(&mut self.by_created, id, indexed.created, created);
@@ -185,31 +162,32 @@ impl Partition {
         (indexed.created, indexed.completed) = (created, times.completed);
     }
 
-    /// Adds a task, or takes over what has changed of it.
-    pub(super) fn put_task(&mut self, held: HeldTask) {
-        let key = (held.task.instance.clone(), held.id());
-        match self.beside.tasks.get_mut(&key) {
-            Some(row) => row.held = held,
-            None => {
-                self.beside.tasks.insert(key.clone(), TaskRow { held, holder: None, spot: None });
-            }
+    /// Adds a task to those of its instance, or takes over what has changed of it.
+    pub(super) fn put_task(&mut self, tasks: &mut Tasks, held: HeldTask) {
+        let id = held.id();
+        if let Some(row) = tasks.get_mut(&id) {
+            row.held = held;
+            return self.settle_task(row);
         }
-        self.settle_task(&key);
+        let mut row = Box::new(TaskRow { held, holder: None, spot: None });
+        self.settle_task(&mut row);
+        tasks.insert(id, row);
     }
 
     /// Finds again where a task stands.
-    pub(super) fn settle_task(&mut self, key: &TaskKey) {
+    pub(super) fn settle_task(&mut self, row: &mut TaskRow) {
         let (now, sessions) = (self.beside.now, &mut self.beside.sessions);
-        let Some(row) = self.beside.tasks.get_mut(key) else { return };
         let holder = row.held.holder;
-        if row.holder != holder {
-            if let Some(session) = row.holder.and_then(|old| sessions.get_mut(old)) {
-                session.tasks.remove(key);
+        if row.holder.map(|(session, _)| session) != holder {
+            if let Some((old, place)) = row.holder.take() {
+                sessions.get_mut(old).map(|session| session.tasks.remove(&place));
+                sessions.forget_if_gone(old);
             }
-            if let Some(session) = holder.and_then(|new| sessions.get_mut(new)) {
-                session.tasks.insert(key.clone());
+            if let Some(new) = holder {
+                let place = next_of(&mut self.listed);
+                sessions.get_mut(new).map(|session| session.tasks.insert(place, row.key()));
+                row.holder = Some((new, place));
             }
-            row.holder = holder;
         }
         let free = holder.is_none_or(|holder| !sessions.lives(holder, now));
         let spot = row.held.offered_at().filter(|_| free).map(|time| {
@@ -220,7 +198,7 @@ impl Partition {
         if row.spot != spot {
             row.spot.iter().for_each(|old| self.ready_tasks.remove(old));
             if let Some(new) = &spot {
-                self.ready_tasks.insert(new, key.clone());
+                self.ready_tasks.insert(new, row.key());
                 self.news.stands(new, now);
             }
             row.spot = spot;
@@ -228,22 +206,85 @@ impl Partition {
     }
 
     /// Removes a task from everywhere; its holder is not told.
-    pub(super) fn remove_task(&mut self, key: &TaskKey) -> Option<HeldTask> {
-        let TaskRow { held, holder, spot } = self.beside.tasks.remove(key)?;
-        spot.iter().for_each(|spot| self.ready_tasks.remove(spot));
-        if let Some(holder) = holder {
+    pub(super) fn remove_task(&mut self, tasks: &mut Tasks, id: MessageId) {
+        let Some(row) = tasks.remove(&id) else { return };
+        row.spot.iter().for_each(|spot| self.ready_tasks.remove(spot));
+        if let Some((holder, place)) = row.holder {
             if let Some(session) = self.beside.sessions.get_mut(holder) {
-                session.tasks.remove(key);
+                session.tasks.remove(&place);
             }
             self.beside.sessions.forget_if_gone(holder);
         }
-        Some(held)
     }
 
     /// The host of a session.
     pub(super) fn host_of(&self, session: SessionId) -> Option<HostId> {
         let Life { host, .. } = &self.beside.sessions.get(session)?.life;
         Some(host.clone())
+    }
+}
+
+impl TaskRow {
+    fn key(&self) -> TaskKey {
+        (self.held.task.instance.clone(), self.held.id())
+    }
+}
+
+impl Partition {
+    /// Adds an instance that is not there, with the tasks that it has already. Its changes are written.
+    pub(super) fn insert(&mut self, instance: Instance, tasks: Tasks) -> &mut Stored {
+        let id = instance.id().clone();
+        let mut stored = Box::new(Stored::new(instance, tasks));
+        self.lists.write(&id, &mut stored);
+        self.instances.entry(id).insert_entry(stored).into_mut()
+    }
+
+    /// Removes an instance with its tasks. Its changes are not written, and the tasks are in their lists still.
+    pub(super) fn take_out(&mut self, id: &InstanceId) -> Option<Box<Stored>> {
+        let stored = self.instances.remove(id)?;
+        self.lists.unlist(id, &stored.indexed);
+        Some(stored)
+    }
+
+    /// Keeps tasks that no instance has.
+    pub(super) fn keep_orphans(&mut self, id: &InstanceId, tasks: Tasks) {
+        if !tasks.is_empty() {
+            self.orphans.insert(id.clone(), tasks);
+        }
+    }
+
+    /// Writes what a task has changed beside itself, and finds again where its instance stands.
+    pub(super) fn write_of_task(&mut self, id: &InstanceId) {
+        match self.instances.get_mut(id) {
+            Some(stored) => self.lists.write(id, stored),
+            None => {
+                let mut changes = std::mem::take(&mut self.lists.changes);
+                self.change_tasks(id, |lists, tasks| lists.write_beside(tasks, &mut changes));
+                self.lists.changes = changes;
+            }
+        }
+    }
+
+    /// Changes the tasks of an instance, or those that it has left.
+    pub(super) fn change_tasks<T>(
+        &mut self,
+        id: &InstanceId,
+        change: impl FnOnce(&mut Lists, &mut Tasks) -> T,
+    ) -> T {
+        if let Some(stored) = self.instances.get_mut(id) {
+            return change(&mut self.lists, &mut stored.tasks);
+        }
+        let mut tasks = self.orphans.remove(id).unwrap_or_default();
+        let changed = change(&mut self.lists, &mut tasks);
+        self.keep_orphans(id, tasks);
+        changed
+    }
+
+    /// Finds again where an instance stands, if it is there.
+    pub(super) fn settle_one(&mut self, id: &InstanceId) {
+        if let Some(stored) = self.instances.get_mut(id) {
+            self.lists.settle(id, stored);
+        }
     }
 }
 
