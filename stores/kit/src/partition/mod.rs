@@ -6,8 +6,8 @@
 //! about all of them.
 //!
 //! An instance has its tasks with it: a commit finds it once, and all that it changes from there. What is not of one instance
-//! stands in [`Lists`], so that both are changed together. Tasks that outlive their instance are orphans; an instance that is
-//! created under that id takes them over. So a task is with its instance, or an orphan of none, and never both.
+//! stands in [`Lists`], so that both are changed together. A task that is loaded before its instance is an orphan until then.
+//! So a task is with its instance, or an orphan of none, and never both.
 //!
 //! An operation leaves [`News`] for those who wait. The caller takes them when it has let go of its lock.
 
@@ -153,7 +153,7 @@ pub struct Partition {
     /// Whether nothing but loads has happened, so that another part may be loaded.
     pristine: bool,
     instances: BTreeMap<InstanceId, Box<Stored>>,
-    /// The tasks of instances that are gone.
+    /// The tasks of instances that are not there. Only a load leaves them: a purge takes the tasks too.
     orphans: BTreeMap<InstanceId, Tasks>,
     lists: Lists,
 }
@@ -308,7 +308,7 @@ impl Partition {
         !self.pristine || !empty
     }
 
-    /// The tasks of an instance, or those that it has left.
+    /// The tasks of an instance that is there or not.
     fn tasks_of(&self, id: &InstanceId) -> Option<&Tasks> {
         self.instances.get(id).map(|stored| &stored.tasks).or_else(|| self.orphans.get(id))
     }

@@ -44,7 +44,6 @@ impl Partition {
         lists.write_beside(&mut stored.tasks, &mut changes);
         changes.dirty = Default::default();
         lists.changes = changes;
-        self.keep_orphans(id, stored.tasks);
         true
     }
 }

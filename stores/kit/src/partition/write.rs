@@ -246,13 +246,6 @@ impl Partition {
         Some(stored)
     }
 
-    /// Keeps tasks that no instance has.
-    pub(super) fn keep_orphans(&mut self, id: &InstanceId, tasks: Tasks) {
-        if !tasks.is_empty() {
-            self.orphans.insert(id.clone(), tasks);
-        }
-    }
-
     /// Writes what a task has changed beside itself, and finds again where its instance stands.
     pub(super) fn write_of_task(&mut self, id: &InstanceId) {
         match self.instances.get_mut(id) {
@@ -265,7 +258,7 @@ impl Partition {
         }
     }
 
-    /// Changes the tasks of an instance, or those that it has left.
+    /// Changes the tasks of an instance that is there or not.
     pub(super) fn change_tasks<T>(
         &mut self,
         id: &InstanceId,
@@ -276,7 +269,9 @@ impl Partition {
         }
         let mut tasks = self.orphans.remove(id).unwrap_or_default();
         let changed = change(&mut self.lists, &mut tasks);
-        self.keep_orphans(id, tasks);
+        if !tasks.is_empty() {
+            self.orphans.insert(id.clone(), tasks);
+        }
         changed
     }
 
