@@ -65,7 +65,10 @@ fn copy_of(w: &World, items: &[DumpItem], part: usize) -> Arc<MemoryHub> {
 fn what_is_loaded_is_what_was_dumped_in_any_parts_and_order() {
     let w = busy();
     let items = w.dump();
-    assert_eq!(dump_of(&copy_of(&w, &items, 40)), items);
+    let copy = copy_of(&w, &items, 40);
+    assert_eq!(dump_of(&copy), items);
+    let scale = |hub: &MemoryHub| block_on(hub.scale()).unwrap();
+    assert_eq!(scale(&copy), scale(&w.hub), "a session has each of its items once");
     let backwards: Vec<DumpItem> = items.iter().rev().cloned().collect();
     let twice = [backwards.clone(), backwards].concat();
     assert_eq!(dump_of(&copy_of(&w, &twice, 40)), items, "the same part again changes nothing");
