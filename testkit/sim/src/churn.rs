@@ -243,13 +243,15 @@ impl Churn {
         for (number, season) in seasons.iter().enumerate() {
             let last = number + 1 == count;
             let left = unpoisoned(&season.left).take();
+            // Taken before the call that deleted the hub: a purge that was on its way may have come first.
+            let is_older = left.is_some();
             let Some(snapshot) = left.or_else(|| if last { self.look(season) } else { None }) else {
                 violations.push("the hub that comes and goes could not be dumped".into());
                 continue;
             };
             let mut found = Vec::new();
             let code = (&self.registries, &self.effects);
-            season.check(&snapshot, code, (done || !last, healed), (statistics, &mut found));
+            season.check((&snapshot, is_older), code, (done || !last, healed), (statistics, &mut found));
             violations.extend(found.into_iter().map(|violation| format!("{NAME}: {violation}")));
         }
     }
@@ -262,7 +264,7 @@ impl Season {
 
     fn check(
         &self,
-        snapshot: &Snapshot,
+        (snapshot, is_older): (&Snapshot, bool),
         (registries, effects): (&Registries, &Effects),
         (done, healed): (bool, Timestamp),
         (statistics, violations): (&mut Statistics, &mut Vec<String>),
@@ -275,7 +277,7 @@ impl Season {
         violations.append(&mut unpoisoned(&network.stalled));
         violations.extend(self.rivals.broken_promises());
         violations.extend(network.journal.ends().iter().filter_map(|end| self.tickets.check(end)));
-        network.journal.check_end(snapshot);
+        network.journal.check_end(snapshot, is_older);
         let replaced = network.journal.replaced();
         let (commits, mut found) = network.journal.close();
         violations.append(&mut found);

@@ -370,7 +370,7 @@ impl World {
         violations.append(&mut unpoisoned(&self.clients.violations));
         violations.append(&mut unpoisoned(&self.hosts.refused));
         violations.append(&mut unpoisoned(&self.network.stalled));
-        self.journal.check_end(snapshot);
+        self.journal.check_end(snapshot, false);
         statistics.commits = self.journal.commits() as u64;
         let (commits, mut found) = self.journal.close();
         violations.append(&mut found);
