@@ -156,6 +156,12 @@ pub trait Executor: Send + Sync + 'static {
         None
     }
 
+    /// Whether user code runs in this process. An executor whose workers are processes of their own says no: the end of this
+    /// process is then not the end of the code (rule 9 of the store contract).
+    fn runs_code(&self) -> bool {
+        true
+    }
+
     /// How much it can have in its hands at once: no more is taken. What it says may change all the time.
     fn capacity(&self) -> Capacity {
         Capacity::UNBOUNDED

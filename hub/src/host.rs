@@ -85,7 +85,8 @@ impl Host {
         let mut attempts = 0;
         loop {
             let session = SessionId(u128::from(self.env.random()) << 64 | u128::from(self.env.random()));
-            let host = dauer_store::Host { id: self.id.clone(), session, lease: self.options.lease };
+            let (lease, runs_code) = (self.options.lease, self.executor.runs_code());
+            let host = dauer_store::Host { id: self.id.clone(), session, lease, runs_code };
             let began = Instant::of(&*self.env);
             match self.hub.attach(host).await {
                 Ok(work) => {

@@ -129,8 +129,14 @@ pub struct HostOptions {
     pub retry_delay_min: Duration,
     /// The longest delay after failed attempts.
     pub retry_delay_max: Duration,
+    /// The longest delay of a stalled turn: a deployment that mends it is noticed within this time without anyone's help.
+    pub stalled_delay_max: Duration,
+    /// The delay of a turn that is taken for what kills its workers. Each try may cost a process.
+    pub poison_delay: Duration,
     /// An activity that took its host down so often is answered as failed: it would do it again.
     pub task_attempts_max: u32,
+    /// A turn with which so many workers died is taken for what killed them: it is stalled.
+    pub turn_deaths_max: u32,
     /// An item that failed so often runs alone among its like, so that the next crash blames the right one.
     pub suspect_attempts: u32,
     /// How long a stopping host waits for what it has in flight.
@@ -153,7 +159,10 @@ impl Default for HostOptions {
             poll_max: Duration::from_secs(5),
             retry_delay_min: Duration::from_millis(100),
             retry_delay_max: Duration::from_secs(60),
+            stalled_delay_max: Duration::from_secs(600),
+            poison_delay: Duration::from_secs(3_600),
             task_attempts_max: 10,
+            turn_deaths_max: 10,
             suspect_attempts: 2,
             drain_max: Duration::from_secs(10),
             trouble: TroublePolicy::default(),
@@ -162,31 +171,59 @@ impl Default for HostOptions {
     }
 }
 
-/// After how many attempts each kind of trouble ends the instance as Failed; `None` is never.
-#[derive(Debug, Clone)]
+/// After how many attempts each kind of trouble ends the run as Failed. None is never, the default for all kinds: what stalls is
+/// visible, is tried again, and goes on with a deployment that mends it. Each kind is counted for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TroublePolicy {
-    /// The code does not match the history: never by default, a fixed deployment can go on.
+    /// The code does not match the history.
     pub mismatch: Option<u32>,
-    /// The name or version is unknown: never by default, the right worker may come.
+    /// The code panicked.
+    pub panic: Option<u32>,
+    /// The name or version is not registered.
     pub unknown_name: Option<u32>,
-    /// All else: after ten attempts by default; trying for ever helps nobody.
-    pub other: Option<u32>,
-}
-
-impl Default for TroublePolicy {
-    fn default() -> Self {
-        Self { mismatch: None, unknown_name: None, other: Some(10) }
-    }
+    /// Input, history or message cannot be decoded.
+    pub undecodable: Option<u32>,
+    /// The code waits for something that is not durable, or never stops.
+    pub not_durable: Option<u32>,
+    /// The worker's answer makes no sense.
+    pub invalid_answer: Option<u32>,
+    /// A limit was passed.
+    pub too_large: Option<u32>,
+    /// The workers that ran the turn died with it.
+    pub host_died: Option<u32>,
 }
 
 impl TroublePolicy {
+    /// Gives up after that many attempts, whatever the kind.
+    #[must_use]
+    pub fn give_up_after(attempts: u32) -> Self {
+        let each = Some(attempts);
+        Self {
+            mismatch: each,
+            panic: each,
+            unknown_name: each,
+            undecodable: each,
+            not_durable: each,
+            invalid_answer: each,
+            too_large: each,
+            host_died: each,
+        }
+    }
+
     /// After how many attempts that kind is final.
     #[must_use]
     pub fn attempts_max(&self, kind: TroubleKind) -> Option<u32> {
         match kind {
             TroubleKind::Mismatch => self.mismatch,
+            TroubleKind::Panic => self.panic,
             TroubleKind::UnknownName => self.unknown_name,
-            _ => self.other,
+            TroubleKind::Undecodable => self.undecodable,
+            TroubleKind::NotDurable => self.not_durable,
+            TroubleKind::InvalidAnswer => self.invalid_answer,
+            TroubleKind::TooLarge => self.too_large,
+            TroubleKind::HostDied => self.host_died,
+            // A kind that is added has no setting before it is named here.
+            _ => None,
         }
     }
 }

@@ -151,6 +151,13 @@ impl Session {
         }
     }
 
+    /// How long a turn rests that has stalled so many times in the same way.
+    pub(crate) fn stalled_delay(&self, attempts: u32) -> Duration {
+        let options = &self.options;
+        let max = options.stalled_delay_max;
+        crate::backoff::delay(options.retry_delay_min, max, attempts, self.env.random())
+    }
+
     /// How long to wait before asking again after so many fruitless tries.
     pub(crate) fn retry_delay(&self, attempts: u32) -> Duration {
         let options = &self.options;

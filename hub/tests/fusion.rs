@@ -309,7 +309,8 @@ async fn a_stale_result_costs_the_turn_and_not_the_instance() {
 
 /// Another session takes what is ready.
 async fn take_over(world: &World) -> (Arc<dyn Work>, ClaimedTurn) {
-    let host = Host { id: HostId::new("raw").unwrap(), session: SessionId(7), lease: SECOND };
+    let host =
+        Host { id: HostId::new("raw").unwrap(), session: SessionId(7), lease: SECOND, runs_code: true };
     let work = world.hub.attach(host).await.unwrap();
     let claimed = win_turns(&*work, 1).await.pop().unwrap();
     (work, claimed)

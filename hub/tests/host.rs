@@ -13,7 +13,7 @@ use dauer_core::turn::Stalled;
 use dauer_hub::{HostOptions, TroublePolicy};
 use dauer_store::{DropReason, Host, Item, Release, SessionId};
 
-use crate::support::{Act, Chain, Fate, Op, Plan, World, win_tasks};
+use crate::support::{Act, Chain, Fate, Op, Plan, World, win_tasks, win_turns};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_to_its_end() {
@@ -204,7 +204,7 @@ async fn a_stalled_turn_is_tried_again_with_growing_delay_and_shown() {
     let tries = tries.lock().unwrap();
     let gaps: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     for (attempt, gap) in gaps.iter().enumerate() {
-        let full = Duration::from_millis(100 << attempt.min(20)).min(Duration::from_secs(60));
+        let full = Duration::from_millis(100 << attempt.min(20)).min(Duration::from_secs(600));
         // The jitter takes up to half; the host may sleep up to its poll on top.
         assert!(
             *gap >= full / 2 && *gap <= full + Duration::from_secs(5),
@@ -217,7 +217,7 @@ async fn a_stalled_turn_is_tried_again_with_growing_delay_and_shown() {
 async fn trouble_becomes_failed_when_its_setting_says_so() {
     let world = World::new();
     let chain = Chain::new().on_turn(|_| Err(Stalled::new(TroubleKind::Panic, "it broke")));
-    let trouble = TroublePolicy { other: Some(4), ..TroublePolicy::default() };
+    let trouble = TroublePolicy { panic: Some(4), ..TroublePolicy::default() };
     world.host(chain, HostOptions { trouble, ..HostOptions::default() });
     let id = world.start("chain", 1).await;
     let record = world.ended(&id).await;
@@ -225,6 +225,82 @@ async fn trouble_becomes_failed_when_its_setting_says_so() {
     let failure: dauer_proto::TaskFailureDetails = record.details.failure().unwrap().decode().unwrap();
     assert_eq!(failure.error_type, "Panic");
     assert_eq!(failure.error_message, "gave up after 4 attempts: it broke");
+}
+
+/// A bad deployment: no kind of trouble fails a run by default, and none counts for another.
+#[tokio::test(start_paused = true)]
+async fn no_kind_of_trouble_fails_a_run_by_default() {
+    use TroubleKind::{InvalidAnswer, Mismatch, NotDurable, Panic, TooLarge, Undecodable, UnknownName};
+    let world = World::new();
+    let kinds = [UnknownName, Panic, Mismatch, Undecodable, NotDurable, InvalidAnswer, TooLarge];
+    let turns = Arc::new(AtomicUsize::new(0));
+    let chain = Chain::new().on_turn(move |_| match turns.fetch_add(1, Ordering::Relaxed) {
+        turn if turn < 70 => Err(Stalled::new(kinds[turn % kinds.len()], "the deployment is bad")),
+        _ => Ok(()),
+    });
+    let delay = Duration::from_secs(1);
+    world.host(chain, HostOptions { stalled_delay_max: delay, ..HostOptions::default() });
+    let id = world.start("chain", 1).await;
+    let record = world.until(&id, |record| record.attempts == 69).await;
+    let trouble = record.trouble.unwrap();
+    assert_eq!((trouble.kind, trouble.attempts), (InvalidAnswer, 10), "each kind counts for itself");
+    assert_eq!(trouble.others.len(), kinds.len() - 1);
+    assert_eq!(world.ended(&id).await.status, Status::Completed, "a good one goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_of_another_kind_does_not_give_up_a_run() {
+    let world = World::new();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let chain = Chain::new().on_turn(move |_| match turns.fetch_add(1, Ordering::Relaxed) {
+        turn if turn < 30 => Err(Stalled::new(TroubleKind::UnknownName, "no such code")),
+        30 => Err(Stalled::new(TroubleKind::Panic, "it broke")),
+        _ => Ok(()),
+    });
+    let trouble = TroublePolicy { panic: Some(2), ..TroublePolicy::default() };
+    let delay = Duration::from_secs(1);
+    world.host(chain, HostOptions { trouble, stalled_delay_max: delay, ..HostOptions::default() });
+    let id = world.start("chain", 1).await;
+    assert_eq!(world.ended(&id).await.status, Status::Completed);
+}
+
+/// Dies with the turn of an instance `times` times: as a process that executes code, or as a server.
+async fn die_with_a_turn(world: &World, times: u32, runs_code: bool) {
+    for number in 0..times {
+        let session = SessionId(1_000 + u128::from(number));
+        let id = dauer_store::HostId::new("raw").unwrap();
+        let host = Host { id, session, lease: Duration::from_secs(30), runs_code };
+        let work = world.hub.attach(host).await.unwrap();
+        let turns = win_turns(&*work, 1).await;
+        assert_eq!(turns.len(), 1);
+        world.hub.end_session(session).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn turn_that_kills_its_workers_is_stalled_and_never_failed() {
+    let world = World::new();
+    let id = world.start("chain", 1).await;
+    die_with_a_turn(&world, 10, true).await;
+    let began = world.elapsed();
+    world.host(Chain::new(), HostOptions::default());
+    let record = world.until(&id, |record| record.trouble.is_some()).await;
+    let trouble = record.trouble.unwrap();
+    assert_eq!((record.status, trouble.kind), (Status::Pending, TroubleKind::HostDied));
+    assert!(trouble.reason.contains("10 processes died"), "{}", trouble.reason);
+    assert_eq!(world.ended(&id).await.status, Status::Completed, "after its rest it is tried again");
+    assert!(world.elapsed() - began >= Duration::from_secs(3_600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deaths_of_servers_do_not_stall_what_their_workers_have() {
+    let world = World::new();
+    let id = world.start("chain", 1).await;
+    die_with_a_turn(&world, 30, false).await;
+    let began = world.elapsed();
+    world.host(Chain::new(), HostOptions::default());
+    assert_eq!(world.ended(&id).await.status, Status::Completed);
+    assert!(world.elapsed() - began < Duration::from_secs(60));
 }
 
 /// Ten instances whose every turn fails, each turn taking a second; the most suspects and others beside each other once
@@ -272,7 +348,12 @@ async fn a_task_that_took_its_hosts_down_is_answered_as_failed() {
     world.until(&id, |record| record.status == Status::Running).await;
     first.kill();
     let session = SessionId(7);
-    let host = Host { id: dauer_store::HostId::new("raw").unwrap(), session, lease: Duration::from_secs(30) };
+    let host = Host {
+        id: dauer_store::HostId::new("raw").unwrap(),
+        session,
+        lease: Duration::from_secs(30),
+        runs_code: true,
+    };
     let work = world.hub.attach(host).await.unwrap();
     for _ in 0..3 {
         let leases = win_tasks(&*work, 1).await;

@@ -32,6 +32,10 @@ impl Executor for Workers {
         self.state().queues()
     }
 
+    fn runs_code(&self) -> bool {
+        false
+    }
+
     fn capacity(&self) -> Capacity {
         self.state().capacity()
     }

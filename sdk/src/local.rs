@@ -136,12 +136,13 @@ impl Executor for LocalExecutor {
                 return ActivityDone::Failed(details).into();
             }
         };
+        let attempt = lease.tried().saturating_add(1);
         let call = ActivityCall {
             instance: lease.task.instance,
             execution: lease.task.execution,
             task_id: lease.task.event_id,
             name: called.name,
-            attempt: lease.attempts + 1,
+            attempt,
             tags: called.tags,
         };
         self.run_call(call.context(cancellation.clone()), called.input.as_deref(), &cancellation).await.into()

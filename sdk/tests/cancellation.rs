@@ -252,7 +252,12 @@ async fn thief(folder: &Folder) -> (Arc<dyn dauer_store::Work>, Arc<ManualClock>
     let clock = Arc::new(ManualClock::new(ahead));
     let options = Options { clock: clock.clone(), ..Options::default() };
     let store = SqliteStore::open(folder.0.join("hub.db"), options).unwrap();
-    let host = dauer_store::Host { id: HostId::new("thief").unwrap(), session: SessionId(7), lease: LONG };
+    let host = dauer_store::Host {
+        id: HostId::new("thief").unwrap(),
+        session: SessionId(7),
+        lease: LONG,
+        runs_code: true,
+    };
     (store.hub(HubName::default()).attach(host).await.unwrap(), clock)
 }
 

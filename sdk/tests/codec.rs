@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dauer::{
     Activity, ActivityContext, CallError, ClientError, CodecError, Event, HostOptions, Hub, Orchestration,
-    OrchestrationContext, PayloadCodec, PayloadError, Result, Status, TroubleKind, TroublePolicy,
+    OrchestrationContext, PayloadCodec, PayloadError, Result, Status, TroubleKind,
 };
 
 use crate::support::{Folder, Running, SOON};
@@ -79,12 +79,8 @@ async fn ear(ctx: OrchestrationContext, _: u32) -> Result<String> {
 
 fn running(hub: &Hub) -> Running {
     let millis = Duration::from_millis;
-    let options = HostOptions {
-        retry_delay_min: millis(1),
-        retry_delay_max: millis(5),
-        trouble: TroublePolicy { other: None, ..TroublePolicy::default() },
-        ..HostOptions::default()
-    };
+    let options =
+        HostOptions { retry_delay_min: millis(1), retry_delay_max: millis(5), ..HostOptions::default() };
     Running::on(hub, |worker| {
         let worker = worker.orchestration(VAULT, vault).orchestration(CHILD, child);
         worker.orchestration(EAR, ear).activity(LOOK_UP, look_up).options(options)

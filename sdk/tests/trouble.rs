@@ -69,7 +69,7 @@ async fn a_panic_is_tried_again_and_becomes_failed_after_its_attempts() {
         assert!(ctx.now().0 < 0, "no luck with {n}");
         Ok(n)
     }
-    let trouble = TroublePolicy { other: Some(3), ..TroublePolicy::default() };
+    let trouble = TroublePolicy { panic: Some(3), ..TroublePolicy::default() };
     let options = HostOptions { trouble, ..impatient() };
     let running = Running::start(|worker| worker.orchestration(PANICS, panics).options(options));
     let handle = running.client.start(PANICS, &5).await.unwrap();

@@ -145,6 +145,7 @@ fn session(hub: &Hub, session: SessionInfo) -> Session {
         host: session.host.to_string(),
         expires_at: Some(time::from_millis(session.expires_at.0)),
         lives: session.lives,
+        runs_code: Some(session.runs_code),
         workers: workers.map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
     }
 }
@@ -181,6 +182,9 @@ fn task(task: dauer_store::OpenTask) -> OpenTask {
         attempts: task.attempts,
         not_before: Some(time::from_millis(task.not_before.0)),
         withdrawn: task.withdrawn,
+        worker_deaths: task.deaths.workers,
+        server_deaths: task.deaths.servers,
+        marked_at: task.mark.map(|at| time::from_millis(at.0)),
     }
 }
 
@@ -195,6 +199,8 @@ async fn instance(hub: &Hub, id: InstanceId, record: Record) -> Result<Instance,
         history_events: record.history_len,
         history_bytes: record.history_bytes,
         attempts: record.attempts,
+        worker_deaths: record.deaths.workers,
+        server_deaths: record.deaths.servers,
         trouble: record.trouble.as_deref().map(trouble),
         entity,
         state: Some(state::told(&hub.client, (&id, record), Payloads::Outputs).await?),

@@ -1,6 +1,6 @@
 //! Values for operators: the sessions of a hub; the holder, waiting messages and open tasks of an instance.
 
-use dauer_core::model::{Class, Control, Over, QueueKey};
+use dauer_core::model::{Class, Control, Deaths, Over, QueueKey};
 use dauer_core::{HostId, MessageId, SessionId, Timestamp};
 
 /// The most messages, and the most tasks, that an [`Inspection`] lists. Enough to see why an instance waits; an inbox may
@@ -36,6 +36,8 @@ pub struct SessionInfo {
     pub host: HostId,
     /// The end of its lease, by the store's clock.
     pub expires_at: Timestamp,
+    /// Its process executes user code.
+    pub runs_code: bool,
     /// Whether it lives: it has neither expired nor ended, and the store cannot prove its host dead.
     pub lives: bool,
 }
@@ -102,6 +104,10 @@ pub struct OpenTask {
     pub holder: Option<Holder>,
     /// Failed attempts (rule 9).
     pub attempts: u32,
+    /// Deaths of the processes that held it (rule 9).
+    pub deaths: Deaths,
+    /// When the session of a server that held it ended: a worker may still execute it (rule 9).
+    pub mark: Option<Timestamp>,
     /// No session claims it before this time.
     pub not_before: Timestamp,
     /// Whether the task was withdrawn: it stays until its holder answers or ends, and does not run again.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use dauer_core::model::{
-    Checkpoint, DropReason, Fence, Kind, Message, Record, Status, StoredBatch, Tags, Task,
+    Checkpoint, Deaths, DropReason, Fence, Kind, Message, Record, Status, StoredBatch, Tags, Task,
 };
 use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, SessionId, Timestamp};
 
@@ -163,6 +163,8 @@ pub struct Host {
     pub session: SessionId,
     /// The time that the session lives without a renewal.
     pub lease: Duration,
+    /// The process executes user code. False for a server, whose workers are processes of their own (rule 9).
+    pub runs_code: bool,
 }
 
 /// The amount of work. It may lag behind acknowledged writes.
@@ -320,6 +322,10 @@ pub struct TaskDump {
     pub holder: Option<SessionId>,
     /// Failed attempts.
     pub attempts: u32,
+    /// Deaths of the processes that held it.
+    pub deaths: Deaths,
+    /// When the session of a server that held it ended.
+    pub mark: Option<Timestamp>,
     /// No session claims it before this time.
     pub not_before: Timestamp,
     /// Whether the task was withdrawn: it stays until its holder answers or ends, and does not run again.
@@ -335,6 +341,8 @@ pub struct SessionDump {
     pub host: HostId,
     /// The end of its lease. From then on other sessions may win its items.
     pub expires_at: Timestamp,
+    /// Its process executes user code.
+    pub runs_code: bool,
 }
 
 /// A part of a dump.
@@ -396,7 +404,7 @@ pub trait Manage: Send + Sync {
     /// [`Refused::Fenced`] if the session was ended, or belongs to another host.
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused>;
 
-    /// Ends a session. The caller guarantees that its host is dead. The attempts of its items grow when another session wins
+    /// Ends a session. The caller guarantees that its host is dead. The deaths of its items grow when another session wins
     /// them (rule 9).
     async fn end_session(&self, session: SessionId) -> Result<(), Refused>;
 

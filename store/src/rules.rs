@@ -66,12 +66,17 @@
 //! under unchanged fences and returns the lost ones. Attaching again renews, however long ago the session expired. Calls
 //! for a claim that was given back have no effect, even if the same session won the item again. Checks: `r08a`-`r08i`.
 //!
-//! # 9. Attempts
+//! # 9. Attempts and deaths
 //!
-//! The attempts of a turn or task grow by one when it is released as failed, or won from an expired or ended session. A
-//! detach, a plain release, or the end of a session that committed the instance under its epoch does not count. Attempts
-//! are durable before the item is handed out, and zero after a commit. A release may delay the next claim; its trouble
-//! stays in the record until the next commit. Checks: `r09a`-`r09g`.
+//! The attempts of a turn or task grow by one when it is released as failed. Its deaths grow by one when it is won from an
+//! expired or ended session: those of servers apart ([`crate::Host::runs_code`]). A detach, a plain release, or the end of
+//! a session that committed the instance under its epoch does not count. Attempts and deaths are durable before the item
+//! is handed out, and zero after a commit. A release may delay the next claim; its trouble stays in the record until the
+//! next commit.
+//!
+//! A task that leaves the session of a server because the session ends, by detach too, is marked with the time of that
+//! end: a worker may still execute it. A later end of that kind moves the mark; nothing else does. Each
+//! kind of trouble has a count of its own, until the next commit. Checks: `r09a`-`r09i`.
 //!
 //! # 10. Applied once
 //!
@@ -125,7 +130,7 @@
 //! # 16. Formats
 //!
 //! Messages, tasks, batches and records come back as written, except what the store sets: a record's revision, times,
-//! history length, attempts and trouble, and a past `visible_at`. Event bytes stay unchanged, unknown parts included.
+//! history length, attempts, deaths and trouble, and a past `visible_at`. Event bytes stay unchanged, unknown parts included.
 //! `dump` yields everything, with the memory of instances and the hub's values. `load` puts it into an empty hub of any
 //! store, which goes on where the first stopped; damaged items are refused. Checks: `r16a`-`r16e`.
 //!

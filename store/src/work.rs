@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::Stream;
 
 use dauer_core::model::{
-    Checkpoint, Completion, DropReason, Encoded, Fence, Message, Payload, Queues, Record, Status,
+    Checkpoint, Completion, Deaths, DropReason, Encoded, Fence, Message, Payload, Queues, Record, Status,
     StoredBatch, Tags, Task, TaskFence, Trouble,
 };
 use dauer_core::{InstanceId, Revision, SessionId, Timestamp};
@@ -131,8 +131,21 @@ pub struct TaskLease {
     pub task: Task,
     /// Attempts that failed before (rule 9).
     pub attempts: u32,
+    /// Deaths of the processes that held it before (rule 9).
+    pub deaths: Deaths,
+    /// When the session of a server that held it ended: one of its workers may still execute it (rule 9).
+    pub mark: Option<Timestamp>,
     /// The store's time.
     pub now: Timestamp,
+}
+
+impl TaskLease {
+    /// The number of tries before this one: failed attempts, and deaths of any kind.
+    #[must_use]
+    pub fn tried(&self) -> u32 {
+        let Deaths { workers, servers } = self.deaths;
+        self.attempts.saturating_add(workers).saturating_add(servers)
+    }
 }
 
 /// The answer to a commit that happened.

@@ -2,6 +2,7 @@
 
 mod blob;
 mod checkpoint;
+mod deaths;
 mod details;
 mod message;
 mod queue;
@@ -11,6 +12,7 @@ mod task;
 
 pub use blob::{Batch, BlobError, Encoded, FORMAT, Fate, Payload, StoredBatch};
 pub use checkpoint::{Checkpoint, Fence, History, Then};
+pub use deaths::Deaths;
 pub use details::Details;
 pub use message::{Class, Control, DropReason, Message, Opening, Origin, Over};
 pub use queue::{Filter, Kind, QueueKey, Queues, VersionRule};

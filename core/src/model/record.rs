@@ -6,7 +6,7 @@ use std::fmt;
 use dauer_proto::OrchestrationStatus;
 
 use crate::ids::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
-use crate::model::{Class, Control, Details, Kind, Message, Payload, QueueKey, Tags};
+use crate::model::{Class, Control, Deaths, Details, Kind, Message, Payload, QueueKey, Tags};
 
 /// Where an instance stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,11 +156,44 @@ pub struct Trouble {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
-    /// How many turns have failed in this way.
+    /// How many turns have failed in this way since the last commit; set by the store.
     pub attempts: u32,
+    /// The same for the other kinds of trouble that the instance has had since the last commit; set by the store.
+    pub others: Vec<(TroubleKind, u32)>,
 }
 
-/// The kinds of trouble; each has its own setting for whether it ever becomes Failed.
+impl Trouble {
+    /// A trouble of an instance that had none since its last commit.
+    #[must_use]
+    pub fn new(kind: TroubleKind, reason: impl Into<String>, since: Timestamp) -> Self {
+        Self { kind, reason: reason.into(), since, attempts: 1, others: Vec::new() }
+    }
+
+    /// How many turns have failed in that way since the last commit.
+    #[must_use]
+    pub fn attempts_of(&self, kind: TroubleKind) -> u32 {
+        if kind == self.kind {
+            return self.attempts;
+        }
+        self.others.iter().find(|(other, _)| *other == kind).map_or(0, |(_, attempts)| *attempts)
+    }
+
+    /// This trouble as that of an instance that had `earlier` before: each kind has a count of its own, and a trouble that goes on
+    /// began with its first attempt.
+    #[must_use]
+    pub fn behind(self, earlier: Option<&Self>) -> Self {
+        let Some(earlier) = earlier else { return Self { attempts: 1, others: Vec::new(), ..self } };
+        let attempts = earlier.attempts_of(self.kind).saturating_add(1);
+        let since = if earlier.kind == self.kind { earlier.since } else { self.since };
+        let mut others = earlier.others.clone();
+        others.push((earlier.kind, earlier.attempts));
+        others.retain(|(kind, _)| *kind != self.kind);
+        others.sort_unstable();
+        Self { since, attempts, others, ..self }
+    }
+}
+
+/// The kinds of trouble. Each has a count of its own, and a setting for whether it ever becomes Failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TroubleKind {
@@ -178,7 +211,7 @@ pub enum TroubleKind {
     InvalidAnswer,
     /// A limit was passed.
     TooLarge,
-    /// The host died while it had the item.
+    /// The processes that ran the turn died with it.
     HostDied,
 }
 
@@ -215,7 +248,7 @@ pub struct Record<D = Details> {
     pub execution: ExecutionId,
     /// The ordinal of the current run, from 0.
     pub generation: u32,
-    /// How many commits the instance has had; set by the store.
+    /// Where the instance stands in the order of its commits, from the floor of its hub on; set by the store.
     pub revision: Revision,
     /// Where it stands.
     pub status: Status,
@@ -227,6 +260,8 @@ pub struct Record<D = Details> {
     pub history_bytes: u64,
     /// Attempts at the next turn that failed.
     pub attempts: u32,
+    /// Deaths of the processes that had the next turn; set by the store.
+    pub deaths: Deaths,
     /// Why the next turn cannot run.
     pub trouble: Option<Box<Trouble>>,
     /// The start message that began this instance: the same again is a repeat, and a child's answer names it.
@@ -254,6 +289,7 @@ impl<D> Record<D> {
             history_len: self.history_len,
             history_bytes: self.history_bytes,
             attempts: self.attempts,
+            deaths: self.deaths,
             trouble: self.trouble,
             start: self.start,
             parent: self.parent,
@@ -284,6 +320,7 @@ impl<D> Record<D> {
             .field("history_len", &self.history_len)
             .field("history_bytes", &self.history_bytes)
             .field("attempts", &self.attempts)
+            .field("deaths", &self.deaths)
             .field("trouble", &self.trouble)
             .field("start", &self.start)
             .field("parent", &self.parent)
@@ -334,6 +371,7 @@ impl Record {
             history_len: 0,
             history_bytes: 0,
             attempts: 0,
+            deaths: Deaths::default(),
             trouble: None,
             start,
             parent: None,
@@ -399,6 +437,21 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_of_trouble_counts_for_itself() {
+        use TroubleKind::{Panic, UnknownName};
+        let mut trouble: Option<Trouble> = None;
+        for (at, kind) in (0..).zip([UnknownName, UnknownName, Panic, UnknownName, Panic, Panic]) {
+            trouble = Some(Trouble::new(kind, "why", Timestamp(at)).behind(trouble.as_ref()));
+        }
+        let trouble = trouble.unwrap();
+        assert_eq!((trouble.kind, trouble.attempts, trouble.since), (Panic, 3, Timestamp(4)));
+        assert_eq!(trouble.others, [(UnknownName, 3)]);
+        assert_eq!(trouble.attempts_of(UnknownName), 3);
+        assert_eq!(trouble.attempts_of(TroubleKind::Mismatch), 0);
+    }
+
     use crate::model::{Encoded, Opening, Origin};
 
     fn id(text: &str) -> InstanceId {

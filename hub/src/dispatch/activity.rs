@@ -61,7 +61,8 @@ impl Drop for Report {
 }
 
 pub(super) async fn run(session: Arc<Session>, work: ActivityWork) -> ActivityEnd {
-    let attempts = work.lease.attempts;
+    // The death of a server says nothing about the activity.
+    let attempts = work.lease.attempts.saturating_add(work.lease.deaths.workers);
     if attempts >= session.options.task_attempts_max {
         return ActivityDone::Failed(worn_out(attempts)).into();
     }

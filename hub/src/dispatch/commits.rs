@@ -138,9 +138,9 @@ impl Dispatch {
                 };
                 let stalled = Stalled::new(kind, refused.to_string());
                 let Checkpoint { fence, record, .. } = &*pending.checkpoint;
-                let (ticket, fence, attempts) = (pending.ticket, fence.clone(), record.attempts);
+                let (ticket, fence, before) = (pending.ticket, fence.clone(), record.trouble.clone());
                 self.abandon(pending);
-                self.setback(ticket, fence, attempts, Setback::Stalled(stalled));
+                self.setback(ticket, fence, before.as_deref(), Setback::Stalled(stalled));
             }
         }
     }

@@ -109,7 +109,7 @@ fn begin(
 ) -> Progress {
     let ClaimedTurn { fence, record, messages, now, .. } = claimed;
     let now = if planted::is_on(Bug::HostClock) { session.env.now() } else { now };
-    let given_up = given_up(session, &record);
+    let (given_up, poison) = (given_up(session, &record), poison(session, &record));
     let plan = match turn::begin(Input { fence, record, messages, completions, now }, &ledger) {
         Ok(plan) => plan,
         Err(stalled) => return Progress::Done(Err(stalled.into())),
@@ -120,6 +120,9 @@ fn begin(
     if !plan.is_run() {
         let settled = turn::settle(plan, ledger).map(|finished| prepared(finished, Some(past)));
         return Progress::Done(settled.map_err(Setback::from));
+    }
+    if let Some(stalled) = poison {
+        return Progress::Done(Err(stalled.into()));
     }
     if let Some(trouble) = given_up {
         let text = format!("gave up after {} attempts: {}", trouble.attempts, trouble.reason);
@@ -218,20 +221,23 @@ async fn catch_up(
 
 /// The trouble of an instance that a setting says has been tried often enough.
 fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
-    let kind = record.trouble.as_deref().map_or(TroubleKind::HostDied, |trouble| trouble.kind);
-    let max = session.options.trouble.attempts_max(kind)?;
-    if record.attempts < max {
-        return None;
-    }
-    // Attempts without a trouble on record: the hosts that had it died before they could say anything.
-    let died = Trouble {
-        kind,
-        reason: "every host that ran this turn died with it".into(),
-        since: record.times.updated,
-        attempts: 0,
-    };
-    let trouble = record.trouble.as_deref().unwrap_or(&died);
-    Some(Trouble { attempts: record.attempts, ..trouble.clone() })
+    let trouble = record.trouble.as_deref()?;
+    let max = session.options.trouble.attempts_max(trouble.kind)?;
+    (trouble.attempts >= max).then(|| trouble.clone())
+}
+
+/// Why a turn is not run: too many workers died with it. Each time that it is stalled for this, it may run once more.
+fn poison(session: &Session, record: &Record) -> Option<Stalled> {
+    let deaths = record.deaths.workers;
+    let stalled = record.trouble.as_ref().map_or(0, |trouble| trouble.attempts_of(TroubleKind::HostDied));
+    let allowed = session.options.turn_deaths_max.saturating_add(stalled);
+    (deaths >= allowed).then(|| {
+        let text = format!(
+            "{deaths} processes died while they ran this turn, and nothing else was found to be the reason; mend its \
+             code, then retry the instance"
+        );
+        Stalled::new(TroubleKind::HostDied, text)
+    })
 }
 
 fn kind_name(kind: TroubleKind) -> &'static str {

@@ -20,7 +20,8 @@ use super::{Dispatch, Step};
 pub(super) struct Turned {
     ticket: Ticket,
     fence: Fence,
-    attempts: u32,
+    /// The trouble that the instance had before.
+    before: Option<Box<Trouble>>,
     suspect: bool,
     /// The results it was given; the checkpoint has those that it used.
     given: Vec<Completion>,
@@ -81,14 +82,15 @@ impl Dispatch {
         let Begin { ticket, claimed, completions, entry } = begin;
         let known = self.cache.take(&claimed.fence.instance, &claimed.record);
         let cached = entry.or(known);
-        let (fence, attempts, given) = (claimed.fence.clone(), claimed.record.attempts, completions.clone());
+        let (fence, before, given) =
+            (claimed.fence.clone(), claimed.record.trouble.clone(), completions.clone());
         match turn::take(&self.session, claimed, completions, cached) {
             Progress::Done(result) => {
-                self.turned(Turned { ticket, fence, attempts, suspect, given, result });
+                self.turned(Turned { ticket, fence, before, suspect, given, result });
             }
             Progress::Waits(rest) => {
                 let turned = rest.map(move |result| {
-                    Step::Turned(Box::new(Turned { ticket, fence, attempts, suspect, given, result }))
+                    Step::Turned(Box::new(Turned { ticket, fence, before, suspect, given, result }))
                 });
                 self.steps.push(turned.boxed());
             }
@@ -96,7 +98,7 @@ impl Dispatch {
     }
 
     pub(super) fn turned(&mut self, turned: Turned) {
-        let Turned { ticket, fence, attempts, suspect, given, result } = turned;
+        let Turned { ticket, fence, before, suspect, given, result } = turned;
         if suspect {
             self.suspects.ended();
         }
@@ -107,7 +109,7 @@ impl Dispatch {
             Ok(prepared) => self.prepared(ticket, given, prepared),
             Err(setback) => {
                 self.answer_all(given);
-                self.setback(ticket, fence, attempts, setback);
+                self.setback(ticket, fence, before.as_deref(), setback);
             }
         }
     }
@@ -166,7 +168,13 @@ impl Dispatch {
         runnable.min(free)
     }
 
-    pub(super) fn setback(&mut self, ticket: Ticket, fence: Fence, attempts: u32, setback: Setback) {
+    pub(super) fn setback(
+        &mut self,
+        ticket: Ticket,
+        fence: Fence,
+        before: Option<&Trouble>,
+        setback: Setback,
+    ) {
         let stalled = match setback {
             Setback::Stalled(stalled) => stalled,
             Setback::Returned(delay) => {
@@ -184,15 +192,19 @@ impl Dispatch {
             }
         };
         let Stalled { kind, reason } = stalled;
-        let attempts = attempts + 1;
+        let attempts = before.map_or(0, |before| before.attempts_of(kind)).saturating_add(1);
         // Told ever more rarely: it may go on for months, and is in the record all the time.
         if attempts.is_power_of_two() {
             tracing::error!(instance = %fence.instance, ?kind, %reason, attempts, "a turn is stalled; it is tried again");
         }
-        let trouble = Trouble { kind, reason, since: self.session.env.now(), attempts };
+        let trouble = Trouble::new(kind, reason, self.session.env.now());
         // This host does not ask for what it cannot run until it looks for such again; one that can need not wait.
-        let waits_for_others = kind == TroubleKind::UnknownName && self.session.executor.explains().is_some();
-        let delay = if waits_for_others { Duration::ZERO } else { self.session.retry_delay(attempts) };
+        let waits_for_others = self.session.executor.explains().is_some();
+        let delay = match kind {
+            TroubleKind::UnknownName if waits_for_others => Duration::ZERO,
+            TroubleKind::HostDied => self.session.options.poison_delay,
+            _ => self.session.stalled_delay(attempts),
+        };
         self.release(ticket, fence, delay, Some(trouble));
     }
 

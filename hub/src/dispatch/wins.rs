@@ -101,7 +101,9 @@ impl Dispatch {
         match self.slots.admit(turn) {
             Admitted::Begin(begin, orphans) => {
                 self.answer_all(orphans);
-                if begin.claimed.record.attempts >= self.session.options.suspect_attempts {
+                let record = &begin.claimed.record;
+                let failed = record.attempts.saturating_add(record.deaths.workers);
+                if failed >= self.session.options.suspect_attempts {
                     self.suspects.add(*begin);
                 } else {
                     self.begin(*begin, false);

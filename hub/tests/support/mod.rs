@@ -50,7 +50,7 @@ pub(crate) async fn pass(seconds: u64) {
 /// A session that no host has.
 pub(crate) async fn raw(world: &World, number: u128) -> Arc<dyn Work> {
     let id = HostId::new(format!("raw-{number}")).unwrap();
-    let host = dauer_store::Host { id, session: SessionId(number), lease: HOUR };
+    let host = dauer_store::Host { id, session: SessionId(number), lease: HOUR, runs_code: true };
     world.hub.attach(host).await.unwrap()
 }
 

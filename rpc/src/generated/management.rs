@@ -80,6 +80,12 @@ pub struct Instance {
     /// Present for an entity.
     #[prost(message, optional, tag = "8")]
     pub entity: ::core::option::Option<Entity>,
+    /// Deaths of processes that had the next turn and executed its code.
+    #[prost(uint32, tag = "9")]
+    pub worker_deaths: u32,
+    /// Deaths of servers that had the next turn.
+    #[prost(uint32, tag = "10")]
+    pub server_deaths: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Trouble {
@@ -190,6 +196,15 @@ pub struct OpenTask {
     /// It waits for its holder to answer or die, and does not run again.
     #[prost(bool, tag = "8")]
     pub withdrawn: bool,
+    /// Deaths of processes that held it and executed its code.
+    #[prost(uint32, tag = "9")]
+    pub worker_deaths: u32,
+    /// Deaths of servers that held it.
+    #[prost(uint32, tag = "10")]
+    pub server_deaths: u32,
+    /// When the session of the last of those servers ended; one of its workers may still execute it.
+    #[prost(message, optional, tag = "11")]
+    pub marked_at: ::core::option::Option<::prost_types::Timestamp>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionsRequest {}
@@ -216,6 +231,9 @@ pub struct Session {
     /// How many workers are connected to the host. Only for the host of this server, which runs no code itself.
     #[prost(uint32, optional, tag = "5")]
     pub workers: ::core::option::Option<u32>,
+    /// The host executes user code itself. Absent from servers that do not say it.
+    #[prost(bool, optional, tag = "6")]
+    pub runs_code: ::core::option::Option<bool>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HubsRequest {}

@@ -1,6 +1,6 @@
 //! Inspections and sessions as the management service sends them.
 
-use dauer_core::model::{Control, Kind, QueueKey};
+use dauer_core::model::{Control, Deaths, Kind, QueueKey};
 use dauer_core::{HostId, MessageId, SessionId, Timestamp};
 use dauer_proto::time;
 use dauer_rpc::management as wire;
@@ -37,6 +37,7 @@ pub(super) fn session(found: wire::Session) -> Result<Attached, String> {
         host: HostId::new(found.host).map_err(|error| error.to_string())?,
         expires_at: stamp(found.expires_at)?.unwrap_or_default(),
         lives: found.lives,
+        runs_code: found.runs_code.unwrap_or(true),
     };
     let workers = found.workers.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     Ok(Attached { session, workers })
@@ -83,5 +84,7 @@ fn task(task: wire::OpenTask) -> Result<OpenTask, String> {
         attempts: task.attempts,
         not_before: stamp(task.not_before)?.unwrap_or_default(),
         withdrawn: task.withdrawn,
+        deaths: Deaths { workers: task.worker_deaths, servers: task.server_deaths },
+        mark: stamp(task.marked_at)?,
     })
 }

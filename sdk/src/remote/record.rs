@@ -1,7 +1,8 @@
 //! What a server tells of an instance, as a record. What the protocol does not carry is none or zero.
 
 use dauer_core::model::{
-    Encoded, EntityRecord, Kind, Lock, Parent, Payload, QueueKey, Record, Status, Times, Trouble, TroubleKind,
+    Deaths, Encoded, EntityRecord, Kind, Lock, Parent, Payload, QueueKey, Record, Status, Times, Trouble,
+    TroubleKind,
 };
 use dauer_core::{ExecutionId, InstanceId, MessageId, Revision, Timestamp};
 use dauer_proto::{OrchestrationState, event, time};
@@ -65,6 +66,7 @@ pub(super) fn listed(instance: Instance) -> Result<(InstanceId, Record), String>
         history_len: instance.history_events,
         history_bytes: instance.history_bytes,
         attempts: instance.attempts,
+        deaths: Deaths { workers: instance.worker_deaths, servers: instance.server_deaths },
         trouble: instance.trouble.map(trouble).transpose()?.map(Box::new),
         ..record
     };
@@ -100,7 +102,7 @@ fn trouble(wire: WireTrouble) -> Result<Trouble, String> {
     };
     let since = wire.since.map(|since| time::to_millis_ceil(&since)).transpose();
     let since = Timestamp(since.map_err(|error| error.to_string())?.unwrap_or_default());
-    Ok(Trouble { kind, reason: wire.reason, since, attempts: wire.attempts })
+    Ok(Trouble { kind, reason: wire.reason, since, attempts: wire.attempts, others: Vec::new() })
 }
 
 /// What a server answered, if it says that the instance is there.

@@ -30,7 +30,7 @@ fn stalled(number: usize, kind: TroubleKind) -> DumpItem {
     let record = Record {
         attempts: 3,
         revision: Revision(2),
-        trouble: Some(Box::new(Trouble { kind, reason, since, attempts: 3 })),
+        trouble: Some(Box::new(Trouble { kind, reason, since, attempts: 3, others: Vec::new() })),
         tags: [("zone".to_owned(), "north".to_owned())].into_iter().collect::<Tags>(),
         ..pending
     };
@@ -222,7 +222,7 @@ async fn run_suspended_before_it_began_is_read_over_a_server() {
 /// A session without a host.
 async fn raw_session(hub: &dauer::Hub) -> Arc<dyn dauer_store::Work> {
     let (session, id) = (SessionId(7), HostId::new("tester").unwrap());
-    let host = dauer_store::Host { id, session, lease: Duration::from_secs(60) };
+    let host = dauer_store::Host { id, session, lease: Duration::from_secs(60), runs_code: true };
     hub.manage().attach(host).await.unwrap()
 }
 

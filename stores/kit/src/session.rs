@@ -10,6 +10,40 @@ pub const EXPIRED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The lease of a loaded session until its host attaches again: a dump has only the time of expiry.
 pub const LEASE_UNKNOWN: Duration = Duration::from_secs(30);
 
+/// Whether others may take what a session holds, and how that counts (rule 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// No other session may take it.
+    Lives,
+    /// The session is over.
+    Over(End),
+}
+
+impl Fate {
+    /// The end of a session; none while it lives.
+    #[must_use]
+    pub fn end(self) -> Option<End> {
+        match self {
+            Self::Lives => None,
+            Self::Over(end) => Some(end),
+        }
+    }
+}
+
+/// The end of a session: by detach, by expiry or by proof of death.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Its process executes user code. Otherwise its workers may live on.
+    pub runs_code: bool,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
+impl End {
+    /// The end of a session that the store does not know any more: of the kind that leaves no mark.
+    pub const FORGOTTEN: Self = Self { runs_code: true, at: Timestamp(0) };
+}
+
 /// One host in one hub, without what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
@@ -19,6 +53,8 @@ pub struct Life {
     pub lease: Duration,
     /// When it expires.
     pub expires_at: Timestamp,
+    /// Its process executes user code.
+    pub runs_code: bool,
     /// Its host is proven dead. It is kept only until its items are taken.
     pub ended: bool,
     /// It has expired, and its items are offered to others.
@@ -29,19 +65,32 @@ impl Life {
     /// The life of a session that attaches.
     #[must_use]
     pub fn begin(host: &Host, now: Timestamp) -> Self {
-        Self { lease: host.lease, ..Self::loaded(host.id.clone(), now.after(host.lease)) }
+        let expires_at = now.after(host.lease);
+        Self { lease: host.lease, ..Self::loaded(host.id.clone(), expires_at, host.runs_code) }
     }
 
     /// The life of a session from a dump.
     #[must_use]
-    pub fn loaded(host: HostId, expires_at: Timestamp) -> Self {
-        Self { host, lease: LEASE_UNKNOWN, expires_at, ended: false, lapsed: false }
+    pub fn loaded(host: HostId, expires_at: Timestamp, runs_code: bool) -> Self {
+        Self { host, lease: LEASE_UNKNOWN, expires_at, runs_code, ended: false, lapsed: false }
     }
 
     /// Whether no other session may take what this one holds.
     #[must_use]
     pub fn lives(&self, now: Timestamp) -> bool {
         !self.ended && self.expires_at > now
+    }
+
+    /// What becomes of the items of the session.
+    #[must_use]
+    pub fn fate(&self, now: Timestamp) -> Fate {
+        if self.lives(now) { Fate::Lives } else { Fate::Over(self.end_at(self.expires_at)) }
+    }
+
+    /// The end of the session at a time.
+    #[must_use]
+    pub fn end_at(&self, at: Timestamp) -> End {
+        End { runs_code: self.runs_code, at }
     }
 
     /// Whether the session may commit, complete, release and renew. Expiry alone takes nothing from it.
@@ -74,7 +123,7 @@ impl Life {
             return Err(Refused::Fenced);
         }
         self.may_act()?;
-        self.lease = host.lease;
+        (self.lease, self.runs_code) = (host.lease, host.runs_code);
         Ok(self.renew(now))
     }
 

@@ -46,6 +46,7 @@ fn full() -> Record {
             reason: "the host died".to_owned(),
             since: Timestamp(6),
             attempts: 2,
+            others: Vec::new(),
         })),
         parent: Some(Box::new(Parent { instance: id("parent"), execution: ExecutionId(8), event_id: -1 })),
         tags: BTreeMap::from([("a".to_owned(), String::new()), ("b".to_owned(), "c".to_owned())]).into(),
@@ -299,6 +300,21 @@ fn stored_hold_that_contradicts_the_record_is_damage() {
     }
     let unlocked = codec::read_details(None, codec::hold_code(full().hold()), &mut emptied(&full()));
     assert!(matches!(unlocked, Err(Unreadable::Damaged(_))), "a lock without its owner");
+}
+
+/// A commit that changes the status alone leaves the details as they were written, with the owner of that time.
+#[test]
+fn owner_of_an_earlier_hold_is_no_damage() {
+    let locked = full();
+    let details = codec::write_details(&locked);
+    let suspended = Record { status: Status::Suspended, history_len: 3, ..locked };
+    let mut read = emptied(&suspended);
+    codec::read_details(details.as_deref(), codec::hold_code(suspended.hold()), &mut read).unwrap();
+    assert_eq!(read.hold(), suspended.hold());
+    let details = codec::write_details(&suspended);
+    let mut read = emptied(&full());
+    codec::read_details(details.as_deref(), codec::hold_code(full().hold()), &mut read).unwrap();
+    assert_eq!(read.hold(), full().hold(), "it goes on, and is locked again");
 }
 
 #[test]

@@ -164,7 +164,13 @@ fn commit_is_stamped_by_the_store() {
         judge::stamp(&mut new, old, (8, 9), NOW);
         new
     };
-    let trouble = Trouble { kind: TroubleKind::Panic, reason: String::new(), since: NOW, attempts: 1 };
+    let trouble = Trouble {
+        kind: TroubleKind::Panic,
+        reason: String::new(),
+        since: NOW,
+        attempts: 1,
+        others: Vec::new(),
+    };
     let mut new = record(Status::Running);
     (new.attempts, new.trouble) = (6, Some(Box::new(trouble)));
     let goes_on = stamped(new, &old);
@@ -213,8 +219,13 @@ fn change_is_shown_if_status_run_or_custom_status_differ() {
 
 #[test]
 fn trouble_of_the_same_kind_goes_on() {
-    let trouble =
-        |kind, since| Trouble { kind, reason: "r".to_owned(), since: Timestamp(since), attempts: 77 };
+    let trouble = |kind, since| Trouble {
+        kind,
+        reason: "r".to_owned(),
+        since: Timestamp(since),
+        attempts: 77,
+        others: Vec::new(),
+    };
     let mut record = record(Status::Running);
     judge::release_turn(&mut record, true, Some(trouble(TroubleKind::Panic, 1)));
     judge::release_turn(&mut record, false, None);

@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 use dauer_store::{Host, HostId, Refused, SessionId, Timestamp};
-use dauer_store_kit::session::{EXPIRED_AGE_MAX, LEASE_UNKNOWN, Life};
+use dauer_store_kit::session::{EXPIRED_AGE_MAX, End, Fate, LEASE_UNKNOWN, Life};
 
 const LEASE: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_millis(1);
 const BEGIN: Timestamp = Timestamp(1_000);
 
 fn host(name: &str) -> Host {
-    Host { id: HostId::new(name).unwrap(), session: SessionId(1), lease: LEASE }
+    Host { id: HostId::new(name).unwrap(), session: SessionId(1), lease: LEASE, runs_code: true }
 }
 
 #[test]
@@ -45,8 +45,18 @@ fn ended_session_neither_acts_nor_attaches_again() {
 }
 
 #[test]
+fn fate_of_a_session_names_its_end_and_kind() {
+    let mut life = Life::begin(&Host { runs_code: false, ..host("a") }, BEGIN);
+    let expires = life.expires_at;
+    assert_eq!(life.fate(BEGIN), Fate::Lives);
+    assert_eq!(life.fate(expires).end(), Some(End { runs_code: false, at: expires }));
+    life.end(BEGIN.after(MOMENT));
+    assert_eq!(life.fate(expires).end(), Some(End { runs_code: false, at: BEGIN.after(MOMENT) }));
+}
+
+#[test]
 fn attaching_again_renews_for_the_same_host_only() {
-    let mut life = Life::loaded(HostId::new("a").unwrap(), BEGIN);
+    let mut life = Life::loaded(HostId::new("a").unwrap(), BEGIN, true);
     assert_eq!(life.lease, LEASE_UNKNOWN);
     assert!(matches!(life.attach(&host("b"), BEGIN), Err(Refused::Fenced)));
     let longer = Host { lease: 2 * LEASE, ..host("a") };

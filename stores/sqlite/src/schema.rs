@@ -55,6 +55,7 @@ CREATE TABLE sessions (
     expires_at INTEGER NOT NULL,
     ended INTEGER NOT NULL,
     lapsed INTEGER NOT NULL,
+    runs_code INTEGER NOT NULL DEFAULT 1, -- 0: a server, whose workers live on
     UNIQUE (hub, id)
 );
 CREATE TABLE lost (key INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, item BLOB NOT NULL);
@@ -86,7 +87,8 @@ CREATE TABLE instances (
     last BLOB,
     base BLOB NOT NULL, -- what stays for a whole run
     taken BLOB, -- tasks that whoever holds it has taken with a commit
-    start BLOB -- the message that it was made by, until a turn takes that
+    start BLOB, -- the message that it was made by, until a turn takes that
+    deaths INTEGER NOT NULL DEFAULT 0 -- of workers in the low half, of servers in the high half
 );
 CREATE UNIQUE INDEX instances_by_id ON instances (hub, id);
 CREATE INDEX instances_by_created ON instances (hub, created, id);
@@ -158,6 +160,8 @@ CREATE TABLE tasks (
     withdrawn INTEGER NOT NULL,
     place INTEGER,
     body BLOB NOT NULL,
+    deaths INTEGER NOT NULL DEFAULT 0,
+    mark INTEGER, -- when the session of a server that held it ended
     UNIQUE (instance, task)
 );
 CREATE INDEX tasks_ready ON tasks (queue, place) WHERE place IS NOT NULL;

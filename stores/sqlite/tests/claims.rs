@@ -207,7 +207,7 @@ fn lease_a06_a08_a14_a36_a_lease_blocks_others_until_its_end_and_no_longer() {
         two.clock.advance(MOMENT);
         let taken = claim(&heir).await.expect("nobody holds anything longer than its lease");
         assert!(taken.fence.epoch > lost.fence.epoch, "it has changed hands");
-        assert_eq!(taken.record.attempts, 1, "the last holder is taken for dead");
+        assert_eq!(taken.record.deaths.workers, 1, "the last holder is taken for dead");
         assert_eq!(commit(&heir, step(&taken)).await.unwrap(), Revision(1));
     });
 }

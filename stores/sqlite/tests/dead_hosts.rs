@@ -59,7 +59,7 @@ fn what_a_dead_handle_held_is_taken_over_at_once() {
         let session = hub.attach(host(3, LEASE)).await.unwrap();
         let turns = session.claim_turns(want(1)).await.unwrap();
         assert_eq!(turns.len(), 1, "the lease of the first runs for an hour, but it is dead");
-        assert_eq!(turns[0].record.attempts, 1, "it died with it");
+        assert_eq!(turns[0].record.deaths.workers, 1, "it died with it");
         session.detach().await.unwrap();
     });
     assert_eq!(sessions_files(&folder), 0, "nothing is left behind");

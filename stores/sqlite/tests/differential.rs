@@ -38,7 +38,7 @@ fn random_calls(seed: u64) -> Met {
 #[test]
 fn sqlite_beside_the_model_shows_no_difference() {
     let mut met = Met::default();
-    for seed in 1..=steps(9 * STEPS).div_ceil(STEPS) as u64 {
+    for seed in 1..=steps(14 * STEPS).div_ceil(STEPS) as u64 {
         // The name of the thread tells the seed when it fails.
         let named = std::thread::Builder::new().name(format!("seed {seed}"));
         let done = named.spawn(move || random_calls(seed)).unwrap().join();

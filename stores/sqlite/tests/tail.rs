@@ -241,7 +241,7 @@ fn when_its_host_dies_others_have_the_instance_and_its_tasks() {
             .await
             .unwrap()
             .iter()
-            .map(|lease| (lease.task.queue.name.to_string(), lease.attempts))
+            .map(|lease| (lease.task.queue.name.to_string(), lease.deaths.workers))
             .collect();
         names.sort_unstable();
         assert_eq!(names, [("pay".to_owned(), 1), ("ship".to_owned(), 1)]);

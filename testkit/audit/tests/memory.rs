@@ -65,6 +65,7 @@ impl Driver {
             id: HostId::new("host").unwrap(),
             session: SessionId(1),
             lease: Duration::from_secs(3_600),
+            runs_code: true,
         };
         let work = block_on(hub.attach(host)).unwrap();
         let (client, commits) = Default::default();

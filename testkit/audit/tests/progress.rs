@@ -25,7 +25,8 @@ struct World {
 fn world() -> World {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000)));
     let hub = MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>).hub(HubName::default());
-    let host = Host { id: HostId::new("host").unwrap(), session: SessionId(1), lease: LEASE };
+    let host =
+        Host { id: HostId::new("host").unwrap(), session: SessionId(1), lease: LEASE, runs_code: true };
     let work = block_on(hub.attach(host)).unwrap();
     let request = StartRequest::new(InstanceId::new("order").unwrap(), "ship");
     let caller = Caller { request: 1, repeatable: true, now: clock.now() };
@@ -90,7 +91,8 @@ fn turn_claimed_again_in_between_is_not_suspicious() {
     let found = world.compare(|world| {
         block_on(world.work.renew()).unwrap();
         block_on(world.work.detach()).unwrap();
-        let host = Host { id: HostId::new("other").unwrap(), session: SessionId(2), lease: LEASE };
+        let host =
+            Host { id: HostId::new("other").unwrap(), session: SessionId(2), lease: LEASE, runs_code: true };
         let other = World { work: block_on(world.hub.attach(host)).unwrap(), ..self::world() };
         assert_eq!(other.claim(), 1);
     });

@@ -81,13 +81,15 @@ macro_rules! each_rule {
                 r08i_a_session_that_attaches_again_is_renewed
             }
             9 attempts {
-                r09a_a_takeover_counts_as_an_attempt
+                r09a_a_takeover_counts_as_a_death
                 r09b_a_failed_release_counts_as_an_attempt
                 r09c_a_plain_release_counts_nothing
                 r09d_a_commit_clears_the_attempts
                 r09e_a_release_may_delay
                 r09f_trouble_is_shown
                 r09g_a_death_counts_nothing_of_a_kept_instance
+                r09h_tasks_of_a_server_are_marked
+                r09i_each_kind_of_trouble_has_a_count
             }
             10 once {
                 r10a_a_task_is_completed_once

@@ -193,7 +193,13 @@ impl World<'_> {
     /// Trouble, as a host reports it.
     #[must_use]
     pub fn trouble(&self, reason: &str) -> Trouble {
-        Trouble { kind: TroubleKind::Panic, reason: reason.into(), since: self.began, attempts: 1 }
+        Trouble {
+            kind: TroubleKind::Panic,
+            reason: reason.into(),
+            since: self.began,
+            attempts: 1,
+            others: Vec::new(),
+        }
     }
 }
 

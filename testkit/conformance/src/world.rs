@@ -129,11 +129,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Opens a session with a lease of [`LEASE`].
+    /// Opens a session with a lease of [`LEASE`], of a process that executes code.
     pub async fn session(&self) -> Session {
+        self.session_that(true).await
+    }
+
+    /// The same of a server, whose workers are elsewhere.
+    pub async fn server(&self) -> Session {
+        self.session_that(false).await
+    }
+
+    async fn session_that(&self, runs_code: bool) -> Session {
         let number = self.number();
         let id = HostId::new(format!("host {number}")).expect("short and printable");
-        let host = Host { id, session: SessionId(u128::from(number)), lease: LEASE };
+        let host = Host { id, session: SessionId(u128::from(number)), lease: LEASE, runs_code };
         self.session_of(self.fixture.session(&self.hub, host).await)
     }
 

@@ -23,6 +23,16 @@ mistakes! {
     AcceptRepeatInInbox,
     /// A late answer to a task makes the hub again that was deleted.
     AnswerMakesHub,
+    /// The death of a server counts like that of a process that executes code.
+    ServerCountsAsWorker,
+    /// A server that dies leaves no mark on its tasks.
+    ExpiryLeavesNoMark,
+    /// A server that detaches leaves no mark on its tasks.
+    DetachLeavesNoMark,
+    /// All kinds of trouble share one count.
+    TroubleHasOneCount,
+    /// A task that a server gives back is marked.
+    ReleaseLeavesMark,
     /// A commit's execution is not compared.
     NoExecutionCheck,
     /// A commit's revision is not compared.
@@ -145,6 +155,8 @@ mistakes! {
     PlainReleaseCounts,
     /// A commit does not reset the attempts.
     AttemptsKept,
+    /// A commit does not reset the deaths.
+    DeathsKept,
     /// The delay of a release is ignored.
     DelayIgnored,
     /// The trouble given with a release is not shown.

@@ -79,9 +79,11 @@ pub(crate) fn draw_options(random: &mut Random) -> HostOptions {
         cache_instances_max: random.pick(&[0, 1, 4_096]),
         poll_max: Duration::from_secs(random.pick(&[1, 5])),
         retry_delay_max: Duration::from_secs(5),
+        stalled_delay_max: Duration::from_secs(5),
         // Hosts die here more often than in ten lives; giving up would be right, and no outcome of the model.
         task_attempts_max: u32::MAX,
-        trouble: TroublePolicy { mismatch: None, unknown_name: None, other: None },
+        trouble: TroublePolicy::default(),
+        turn_deaths_max: u32::MAX,
         drain_max: Duration::from_secs(random.pick(&[0, 10])),
         ..HostOptions::default()
     }

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dauer::{HostOptions, TroublePolicy};
+use dauer::HostOptions;
 use tokio::sync::oneshot;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
@@ -53,7 +53,7 @@ impl Worker {
             turns_max: HELD_MAX,
             activities_max: HELD_MAX,
             task_attempts_max: ATTEMPTS_MAX,
-            trouble: TroublePolicy { other: None, ..TroublePolicy::default() },
+            turn_deaths_max: u32::MAX,
             ..HostOptions::default()
         };
         let worker = self.code.register(hub.worker(), self.attempts_show).options(options).build()?;

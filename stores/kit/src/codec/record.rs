@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use dauer_store::{
-    Details, Encoded, EntityRecord, Hold, InstanceId, Lock, NextRecord, Parent, Payload, QueueKey, Record,
-    Revision, Times, Timestamp, Trouble,
+    Deaths, Details, Encoded, EntityRecord, Hold, InstanceId, Lock, NextRecord, Parent, Payload, QueueKey,
+    Record, Revision, Times, Timestamp, Trouble, TroubleKind,
 };
 
 use super::blob::Blob;
@@ -32,6 +32,17 @@ struct WireTrouble {
     #[prost(int64, tag = "3")]
     since: i64,
     #[prost(uint32, tag = "4")]
+    attempts: u32,
+    #[prost(message, repeated, tag = "5")]
+    others: Vec<WireAttempts>,
+}
+
+/// Attempts of one kind of trouble.
+#[derive(Clone, PartialEq, prost::Message)]
+struct WireAttempts {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(uint32, tag = "2")]
     attempts: u32,
 }
 
@@ -116,6 +127,9 @@ struct WireRecord {
     entity: Option<WireEntity>,
     #[prost(int64, tag = "24")]
     accepted: i64,
+    /// Those of workers in the low half, those of servers in the high half.
+    #[prost(uint64, tag = "25")]
+    deaths: u64,
 }
 
 /// Writes a whole record.
@@ -208,6 +222,10 @@ pub fn read_base(bytes: &[u8], record: &mut Record) -> Read<()> {
 #[must_use]
 pub fn write_details(record: &Record) -> Option<Vec<u8>> {
     let details = &record.details;
+    // The owner of a lock is that of the details, too.
+    if details.is_empty() && record.trouble.is_none() {
+        return None;
+    }
     let details = WireDetails {
         hold_from: owner_of(record.hold()).map(ToString::to_string),
         trouble: record.trouble.as_deref().map(trouble_to_wire),
@@ -217,7 +235,7 @@ pub fn write_details(record: &Record) -> Option<Vec<u8>> {
         trace: blob(details.trace()),
         entity: details.entity().map(entity_to_wire),
     };
-    (details != WireDetails::default()).then(|| seal(&details))
+    Some(seal(&details))
 }
 
 /// Reads details into a record whose status and length of history have been read. `hold` is the code of its hold.
@@ -229,13 +247,13 @@ pub fn read_details(bytes: Option<&[u8]>, hold: u32, record: &mut Record) -> Rea
     record.trouble = wire.trouble.map(trouble_from_wire).transpose()?;
     let entity = wire.entity.map(entity_from_wire).transpose()?;
     record.details = details((wire.output, wire.custom_status), (wire.failure, wire.trace), entity);
-    check_hold(record, hold, wire.hold_from.as_deref())
+    check_hold(record, hold)
 }
 
-/// The stored hold must be that which follows from the rest of the record: queries and looks of a store filter by it.
-fn check_hold(record: &Record, code: u32, owner: Option<&str>) -> Read<()> {
-    let hold = record.hold();
-    let agrees = hold_code(hold) == code && owner_of(hold).map(InstanceId::as_str) == owner;
+/// The stored code must be that of the hold which follows from the rest of the record: queries and looks of a store filter by
+/// it. The owner beside it is that of the time at which the details were written, and is not read: the lock has it.
+fn check_hold(record: &Record, code: u32) -> Read<()> {
+    let agrees = hold_code(record.hold()) == code;
     if agrees { Ok(()) } else { Err(Unreadable::of("a hold that does not follow from its record")) }
 }
 
@@ -281,11 +299,17 @@ fn blob(blob: Option<&Encoded>) -> Option<Bytes> {
 }
 
 fn trouble_to_wire(trouble: &Trouble) -> WireTrouble {
+    let count = |(kind, attempts): &(TroubleKind, u32)| WireAttempts {
+        kind: trouble_code(*kind),
+        attempts: *attempts,
+    };
+    let others = trouble.others.iter().map(count);
     WireTrouble {
         kind: trouble_code(trouble.kind),
         reason: trouble.reason.clone(),
         since: trouble.since.0,
         attempts: trouble.attempts,
+        others: others.collect(),
     }
 }
 
@@ -353,6 +377,7 @@ fn to_wire(record: &Record) -> WireRecord {
         trace: blob(details.trace()),
         entity: details.entity().map(entity_to_wire),
         accepted: record.times.accepted.0,
+        deaths: record.deaths.to_bits(),
     }
 }
 
@@ -386,22 +411,26 @@ fn from_wire(wire: WireRecord) -> Read<Record> {
         history_len: wire.history_len,
         history_bytes: wire.history_bytes,
         attempts: wire.attempts,
+        deaths: Deaths::from_bits(wire.deaths),
         trouble: wire.trouble.map(trouble_from_wire).transpose()?,
         start: message_id(&wire.start)?,
         parent: wire.parent.map(parent_from_wire).transpose()?,
         tags: wire.tags.into(),
         details: details((wire.output, wire.custom_status), (wire.failure, wire.trace), entity),
     };
-    check_hold(&record, wire.hold, wire.hold_from.as_deref())?;
+    check_hold(&record, wire.hold)?;
     Ok(record)
 }
 
 fn trouble_from_wire(wire: WireTrouble) -> Read<Box<Trouble>> {
+    let count = |count: WireAttempts| Ok::<_, Unreadable>((trouble_of(count.kind)?, count.attempts));
+    let others = wire.others.into_iter().map(count).collect::<Read<_>>()?;
     Ok(Box::new(Trouble {
         kind: trouble_of(wire.kind)?,
         reason: wire.reason,
         since: Timestamp(wire.since),
         attempts: wire.attempts,
+        others,
     }))
 }
 

@@ -7,6 +7,7 @@ use dauer_store::{ExecutionId, MessageId, SessionId, Timestamp};
 
 use crate::inbox::Admission;
 use crate::instance::{HeldTask, Waiting};
+use crate::session::Fate;
 
 /// Answers what is not in the head of an instance. A store answers from its maps, or from rows in its transaction. A question
 /// is asked only when the decision depends on the answer.
@@ -14,8 +15,13 @@ pub trait Facts {
     /// Why the store could not answer. This is no refusal: the whole write fails.
     type Error;
 
+    /// Whether the session lives, or how it ended.
+    fn fate(&self, session: SessionId) -> Result<Fate, Self::Error>;
+
     /// Whether the session lives: no other may take what it holds.
-    fn lives(&self, session: SessionId) -> Result<bool, Self::Error>;
+    fn lives(&self, session: SessionId) -> Result<bool, Self::Error> {
+        self.fate(session).map(|fate| fate == Fate::Lives)
+    }
 
     /// When the instance applied a message, if it remembers the id.
     fn applied_at(&self, id: MessageId) -> Result<Option<Timestamp>, Self::Error>;

@@ -1,13 +1,14 @@
 //! Activity tasks: won like turns, answered by a message to the instance (rules 8, 9, 10 and 19).
 
 use dauer_store::{
-    DropReason, Epoch, ExecutionId, Item, MessageId, Refused, Release, SessionId, Task, TaskFence, TaskLease,
-    Timestamp,
+    Deaths, DropReason, Epoch, ExecutionId, Item, MessageId, Refused, Release, SessionId, Task, TaskFence,
+    TaskLease, Timestamp,
 };
 
 use crate::calls::Offer;
 use crate::instance::{Changes, Context, Facts};
 use crate::judge;
+use crate::session::End;
 
 /// An open task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub struct HeldTask {
     pub holder: Option<SessionId>,
     /// Failed attempts.
     pub attempts: u32,
+    /// Deaths of the processes that held it.
+    pub deaths: Deaths,
+    /// When the session of a server that held it ended.
+    pub mark: Option<Timestamp>,
     /// Since when it waits.
     pub ready_at: Timestamp,
     /// The task is not won before this time.
@@ -43,7 +48,8 @@ pub enum TaskWin {
 #[derive(Debug)]
 pub struct TakeTask {
     session: SessionId,
-    from_dead: bool,
+    /// The end of the session that held it.
+    left_by: Option<End>,
 }
 
 /// The reason under which a task counts that goes with its holder.
@@ -78,7 +84,8 @@ impl HeldTask {
     pub fn new(task: Task, ready_at: Timestamp) -> Self {
         let not_before = Timestamp::default();
         let (epoch, holder) = (Epoch::default(), None);
-        Self { task, epoch, holder, attempts: 0, ready_at, not_before, withdrawn: false }
+        let (deaths, mark) = (Deaths::default(), None);
+        Self { task, epoch, holder, attempts: 0, deaths, mark, ready_at, not_before, withdrawn: false }
     }
 
     /// What its answer must carry.
@@ -90,7 +97,8 @@ impl HeldTask {
     /// The task as it is handed out.
     #[must_use]
     pub fn lease(&self, now: Timestamp) -> TaskLease {
-        TaskLease { fence: self.fence(), task: self.task.clone(), attempts: self.attempts, now }
+        let Self { attempts, deaths, mark, .. } = *self;
+        TaskLease { fence: self.fence(), task: self.task.clone(), attempts, deaths, mark, now }
     }
 
     /// Whether the session holds it under that epoch.
@@ -118,9 +126,13 @@ impl HeldTask {
         offer: &Offer,
         facts: &F,
     ) -> Result<TaskWin, F::Error> {
-        let held = match self.holder {
-            None => false,
-            Some(holder) => holder == session || facts.lives(holder)?,
+        let (held, left_by) = match self.holder {
+            None => (false, None),
+            Some(holder) if holder == session => (true, None),
+            Some(holder) => {
+                let end = facts.fate(holder)?.end();
+                (end.is_none(), end)
+            }
         };
         if held || self.withdrawn || !offer.is_for(&self.task.queue, &self.task.tags) {
             return Ok(TaskWin::Passed);
@@ -128,15 +140,18 @@ impl HeldTask {
         if !offer.fits(self.task.event.len()) {
             return Ok(TaskWin::Full);
         }
-        Ok(TaskWin::Wins(TakeTask { session, from_dead: self.holder.is_some() }))
+        Ok(TaskWin::Wins(TakeTask { session, left_by }))
     }
 
-    /// Makes the session the holder, under a higher epoch. The attempts grow when the last holder died.
+    /// Makes the session the holder, under a higher epoch. The deaths grow when the last holder has ended.
     pub fn win(&mut self, take: TakeTask, context: Context<'_>, changes: &mut Changes) -> TaskLease {
-        let TakeTask { session, from_dead } = take;
+        let TakeTask { session, left_by } = take;
         self.take_from_holder(changes);
         self.hold(session);
-        self.attempts = self.attempts.saturating_add(u32::from(from_dead));
+        if let Some(end) = left_by {
+            self.deaths = self.deaths.after(end.runs_code);
+            self.note(end);
+        }
         self.lease(context.now)
     }
 
@@ -165,14 +180,23 @@ impl HeldTask {
     pub fn release(&mut self, release: &Release, context: Context<'_>) -> bool {
         self.not_before = judge::not_before(release.delay, context.now);
         self.attempts = self.attempts.saturating_add(u32::from(release.failed));
-        self.let_go()
-    }
-
-    /// The holder ends, or its time is over. Returns whether the task stays.
-    #[must_use]
-    pub fn let_go(&mut self) -> bool {
         self.holder = None;
         self.outlives_holder()
+    }
+
+    /// The holder detaches. Returns whether the task stays.
+    #[must_use]
+    pub fn let_go(&mut self, end: End) -> bool {
+        self.holder = None;
+        self.note(end);
+        self.outlives_holder()
+    }
+
+    /// Marks the task of a server that has ended: a worker may still execute it.
+    fn note(&mut self, end: End) {
+        if !end.runs_code {
+            self.mark = self.mark.max(Some(end.at));
+        }
     }
 
     /// Whether the task stays when the time of its holder is over: a withdrawn one goes with its holder.
@@ -218,7 +242,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn task_of_a_dead_holder_counts_an_attempt_and_is_reported_lost() {
+    fn task_of_a_dead_holder_counts_a_death_and_is_reported_lost() {
         let mut held = task(1);
         held.hold(ONE);
         let facts = Known::default();
@@ -228,9 +252,28 @@ mod tests {
         let mut changes = Changes::default();
         let fence = held.fence();
         let lease = held.win(take, context(), &mut changes);
-        assert_eq!((lease.attempts, lease.fence.epoch), (1, Epoch(2)));
+        assert_eq!((lease.deaths.workers, lease.mark, lease.fence.epoch), (1, None, Epoch(2)));
         assert_eq!(changes.lost, [(ONE, Item::Task(fence))]);
         assert!(matches!(held.check_win(TWO, &offer(), &facts), Ok(TaskWin::Passed)), "the session holds it");
+    }
+
+    #[test]
+    fn end_of_a_server_marks_the_task_and_a_release_does_not() {
+        let mut held = task(1);
+        held.hold(ONE);
+        let facts = Known::default();
+        facts.dead.set(Some(ONE));
+        facts.is_server.set(true);
+        let Ok(TaskWin::Wins(take)) = held.check_win(TWO, &offer(), &facts) else { panic!("it is free") };
+        let lease = held.win(take, context(), &mut Changes::default());
+        assert_eq!((lease.deaths.workers, lease.deaths.servers, lease.mark), (0, 1, Some(NOW)));
+        let release =
+            Release { item: Item::Task(held.fence()), delay: Duration::ZERO, trouble: None, failed: false };
+        assert!(held.release(&release, context()));
+        assert!(held.let_go(End { runs_code: false, at: NOW.before(Duration::from_secs(1)) }));
+        assert_eq!(held.mark, Some(NOW), "an earlier end moves no mark");
+        assert!(held.let_go(End { runs_code: false, at: NOW.after(Duration::from_secs(1)) }));
+        assert_eq!(held.mark, Some(NOW.after(Duration::from_secs(1))));
     }
 
     #[test]
@@ -265,6 +308,6 @@ mod tests {
         assert_eq!((held.holder, held.attempts, held.offered_at()), (None, 1, Some(Timestamp(NOW.0 + 5))));
         held.withdrawn = true;
         assert_eq!(held.offered_at(), None);
-        assert!(!held.let_go());
+        assert!(!held.let_go(End { runs_code: true, at: NOW }));
     }
 }

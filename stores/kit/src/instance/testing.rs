@@ -15,6 +15,7 @@ use dauer_store::{
 use crate::calls::{Desk, Offer};
 use crate::instance::{Birth, Changes, Context, Facts, HeldTask, Inbox, Instance, Part, Waiting, Win};
 use crate::judge::default_limits;
+use crate::session::{End, Fate};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_000);
 pub(crate) const ONE: SessionId = SessionId(1);
@@ -109,13 +110,21 @@ pub(crate) fn offer_of(count: usize, bytes: usize) -> Offer {
 }
 
 pub(crate) fn trouble() -> Trouble {
-    Trouble { kind: TroubleKind::Panic, reason: "it panicked".into(), since: NOW, attempts: 0 }
+    Trouble {
+        kind: TroubleKind::Panic,
+        reason: "it panicked".into(),
+        since: NOW,
+        attempts: 0,
+        others: Vec::new(),
+    }
 }
 
 /// What the tests of one instance know. Every session but one lives.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) dead: Cell<Option<SessionId>>,
+    /// The dead one was that of a server.
+    pub(crate) is_server: Cell<bool>,
     pub(crate) applied: RefCell<BTreeMap<MessageId, Timestamp>>,
     pub(crate) removed: RefCell<BTreeMap<MessageId, Timestamp>>,
     pub(crate) tasks: RefCell<BTreeMap<MessageId, HeldTask>>,
@@ -143,8 +152,9 @@ impl Known {
 impl Facts for Known {
     type Error = Infallible;
 
-    fn lives(&self, session: SessionId) -> Result<bool, Infallible> {
-        Ok(self.dead.get() != Some(session))
+    fn fate(&self, session: SessionId) -> Result<Fate, Infallible> {
+        let end = End { runs_code: !self.is_server.get(), at: NOW };
+        Ok(if self.dead.get() == Some(session) { Fate::Over(end) } else { Fate::Lives })
     }
 
     fn applied_at(&self, id: MessageId) -> Result<Option<Timestamp>, Infallible> {

@@ -5,6 +5,7 @@ use dauer_store::{ClaimedTurn, Fence, Item, SessionId};
 use crate::calls::Offer;
 use crate::inbox::{Room, TurnBatch};
 use crate::instance::{Changes, Context, Dirty, Facts, Instance};
+use crate::session::End;
 
 /// Whether a session wins an instance.
 #[derive(Debug)]
@@ -21,7 +22,8 @@ pub enum Win {
 #[derive(Debug)]
 pub struct Winning {
     session: SessionId,
-    from_dead: bool,
+    /// The end of the session that held it.
+    left_by: Option<End>,
     batch: TurnBatch,
 }
 
@@ -35,9 +37,13 @@ impl Instance {
         context: Context<'_>,
         facts: &F,
     ) -> Result<Win, F::Error> {
-        let held = match self.head.holder {
-            None => false,
-            Some(holder) => holder == session || facts.lives(holder)?,
+        let (held, left_by) = match self.head.holder {
+            None => (false, None),
+            Some(holder) if holder == session => (true, None),
+            Some(holder) => {
+                let end = facts.fate(holder)?.end();
+                (end.is_none(), end)
+            }
         };
         let due = self.offered_at().is_some_and(|at| at <= context.now);
         if held || !due {
@@ -49,7 +55,7 @@ impl Instance {
         }
         let Some(room) = offer.turn_room() else { return Ok(Win::Full) };
         if let Some(batch) = self.next_turn(room, context, facts)? {
-            return Ok(Win::Wins(Winning { session, from_dead: self.head.holder.is_some(), batch }));
+            return Ok(Win::Wins(Winning { session, left_by, batch }));
         }
         // The least that makes a turn: of a long inbox no more is read.
         let any = Room { bytes: 0, whatever_size: true };
@@ -57,12 +63,12 @@ impl Instance {
         Ok(if ready { Win::Full } else { Win::Passed })
     }
 
-    /// Makes the session the holder, under a higher epoch. The attempts grow when the last holder died before it committed
-    /// under its epoch.
+    /// Makes the session the holder, under a higher epoch. The deaths grow when the last holder ended before it committed under
+    /// its epoch.
     pub fn win(&mut self, winning: Winning, context: Context<'_>, changes: &mut Changes) -> ClaimedTurn {
-        let Winning { session, from_dead, batch } = winning;
-        if from_dead && !self.has_committed() {
-            self.head.record.attempts = self.head.record.attempts.saturating_add(1);
+        let Winning { session, left_by, batch } = winning;
+        if let Some(end) = left_by.filter(|_| !self.has_committed()) {
+            self.head.record.deaths = self.head.record.deaths.after(end.runs_code);
             changes.dirty.add(Dirty::RECORD);
         }
         self.take_from_holder(changes);
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_that_dies_before_its_commit_counts_an_attempt() {
+    fn holder_that_dies_before_its_commit_counts_a_death() {
         let facts = Known::default();
         let mut instance = started();
         let mut changes = Changes::default();
@@ -128,7 +134,10 @@ mod tests {
         assert!(matches!(instance.check_win(TWO, &offer(), context(), &facts), Ok(Win::Passed)), "held");
         facts.dead.set(Some(ONE));
         let second = instance.win(wins(&instance, TWO, &facts), context(), &mut changes);
-        assert_eq!((second.record.attempts, second.fence.epoch), (1, Epoch(2)));
+        assert_eq!(
+            (second.record.deaths.workers, second.record.attempts, second.fence.epoch),
+            (1, 0, Epoch(2))
+        );
         assert_eq!(changes.lost, [(ONE, Item::Turn(first.fence))]);
     }
 

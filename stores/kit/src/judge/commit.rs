@@ -1,6 +1,6 @@
 //! Commits: the record fields that the store sets, and the memory of consumed messages (rules 9, 10 and 15).
 
-use dauer_store::{Checkpoint, Class, History, HostId, Message, MessageId, Record, Times, Timestamp};
+use dauer_store::{Checkpoint, Class, Deaths, History, HostId, Message, MessageId, Record, Times, Timestamp};
 
 use super::is_remembered;
 
@@ -22,6 +22,7 @@ pub fn stamp(record: &mut Record, old: &Record, history: (u32, u64), now: Timest
     record.revision = old.revision.next();
     (record.history_len, record.history_bytes) = history;
     record.attempts = 0;
+    record.deaths = Deaths::default();
     record.trouble = None;
 }
 

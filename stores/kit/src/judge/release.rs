@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use dauer_store::{Record, Timestamp, Trouble};
 
-/// Counts a failed attempt and shows the trouble, which began earlier if the last trouble was of the same kind.
+/// Counts a failed attempt, and shows the trouble with the counts of each kind.
 pub fn release_turn(record: &mut Record, failed: bool, trouble: Option<Trouble>) {
     record.attempts = record.attempts.saturating_add(u32::from(failed));
     if let Some(trouble) = trouble {
-        let earlier = record.trouble.as_ref().filter(|earlier| earlier.kind == trouble.kind);
-        let since = earlier.map_or(trouble.since, |earlier| earlier.since);
-        record.trouble = Some(Box::new(Trouble { since, attempts: record.attempts, ..trouble }));
+        record.trouble = Some(Box::new(trouble.behind(record.trouble.as_deref())));
     }
 }
 

@@ -10,6 +10,7 @@ use dauer_store::{
 use super::{Partition, Stored, TaskKey, TaskRow};
 use crate::instance::{HeldTask, Place};
 use crate::judge::PART_ITEMS;
+use crate::session::Life;
 
 /// Where a part ended.
 enum Cursor {
@@ -46,8 +47,8 @@ impl Partition {
         let mut items = vec![DumpItem::Now(self.lists.beside.now)];
         items.extend(self.lists.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
         items.extend(self.lists.beside.sessions.iter().map(|(id, session)| {
-            let (host, expires_at) = (session.life.host.clone(), session.life.expires_at);
-            DumpItem::Session(SessionDump { id, host, expires_at })
+            let Life { host, expires_at, runs_code, .. } = session.life.clone();
+            DumpItem::Session(SessionDump { id, host, expires_at, runs_code })
         }));
         items
     }
@@ -125,6 +126,8 @@ fn dump_task(held: &HeldTask) -> TaskDump {
         epoch: held.epoch,
         holder: held.holder,
         attempts: held.attempts,
+        deaths: held.deaths,
+        mark: held.mark,
         not_before: held.not_before,
         withdrawn: held.withdrawn,
     }

@@ -24,7 +24,7 @@ impl Partition {
                     self.lists.dropped.insert(reason, count);
                 }
                 DumpItem::Session(session) => {
-                    self.lists.beside.sessions.load(session.id, session.host, session.expires_at);
+                    self.lists.beside.sessions.load(session);
                 }
                 DumpItem::Hub(hub) => self.lists.hub = hub,
                 DumpItem::RemovedStart(id, at) => {
@@ -72,6 +72,7 @@ impl Partition {
         let mut held = HeldTask::new(dump.task, dump.not_before);
         (held.epoch, held.holder) = (dump.epoch, dump.holder);
         (held.attempts, held.not_before) = (dump.attempts, dump.not_before);
+        (held.deaths, held.mark) = (dump.deaths, dump.mark);
         held.withdrawn = dump.withdrawn;
         let id = held.task.instance.clone();
         self.change_tasks(&id, |lists, tasks| lists.put_task(tasks, held));

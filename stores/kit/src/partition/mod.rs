@@ -37,6 +37,7 @@ use dauer_store::{
 
 use crate::few::Few;
 use crate::instance::{Changes, Context, Facts, HeldTask, Instance};
+use crate::session::Fate;
 use index::{Index, Spot};
 use memory::Applied;
 use sessions::Sessions;
@@ -161,8 +162,8 @@ pub struct Partition {
 impl Facts for Known<'_> {
     type Error = Infallible;
 
-    fn lives(&self, session: SessionId) -> Result<bool, Infallible> {
-        Ok(self.beside.sessions.lives(session, self.beside.now))
+    fn fate(&self, session: SessionId) -> Result<Fate, Infallible> {
+        Ok(self.beside.sessions.fate(session, self.beside.now))
     }
 
     fn applied_at(&self, id: MessageId) -> Result<Option<Timestamp>, Infallible> {

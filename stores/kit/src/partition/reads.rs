@@ -86,6 +86,8 @@ impl Partition {
             queue: held.task.queue.clone(),
             holder: held.holder.map(|holder| self.holder(holder)),
             attempts: held.attempts,
+            deaths: held.deaths,
+            mark: held.mark,
             not_before: held.not_before,
             withdrawn: held.withdrawn,
         }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    DropReason, Hint, Host, HostId, InstanceId, Item, Lost, Refused, SessionId, SessionInfo, Timestamp,
+    DropReason, Hint, Host, HostId, InstanceId, Item, Lost, Refused, SessionDump, SessionId, SessionInfo,
+    Timestamp,
 };
 
 use super::{Partition, TaskKey};
-use crate::session::Life;
+use crate::session::{End, Fate, Life};
 
 /// A session, and what it holds.
 #[derive(Debug, Clone)]
@@ -54,9 +55,14 @@ impl Sessions {
         self.0.is_empty()
     }
 
+    /// Whether the session lives, or how it ended.
+    pub(super) fn fate(&self, session: SessionId, now: Timestamp) -> Fate {
+        self.get(session).map_or(Fate::Over(End::FORGOTTEN), |session| session.life.fate(now))
+    }
+
     /// Whether the session lives: no other session may take what it holds.
     pub(super) fn lives(&self, session: SessionId, now: Timestamp) -> bool {
-        self.get(session).is_some_and(|session| session.life.lives(now))
+        self.fate(session, now) == Fate::Lives
     }
 
     /// A session that may act. Expiry alone takes nothing from it.
@@ -71,8 +77,9 @@ impl Sessions {
         session.life.may_claim(now).map(|()| session)
     }
 
-    pub(super) fn load(&mut self, id: SessionId, host: HostId, expires_at: Timestamp) {
-        self.0.insert(id, Session::new(Life::loaded(host, expires_at)));
+    pub(super) fn load(&mut self, dump: SessionDump) {
+        let SessionDump { id, host, expires_at, runs_code } = dump;
+        self.0.insert(id, Session::new(Life::loaded(host, expires_at, runs_code)));
     }
 
     /// Forgets a dead session that holds nothing.
@@ -136,22 +143,23 @@ impl Partition {
 
     /// Ends a session by its own wish: all that it holds is free. A session that is gone is detached already.
     pub fn detach(&mut self, session: SessionId) {
-        if self.lists.beside.sessions.acting(session).is_err() {
+        let now = self.lists.beside.now;
+        let Ok(end) = self.lists.beside.sessions.acting(session).map(|known| known.life.end_at(now)) else {
             return;
-        }
+        };
         for id in self.turns_of(session) {
             let Some(stored) = self.instances.get_mut(&id) else { continue };
             stored.instance.let_go(&mut self.lists.changes);
             self.lists.write(&id, stored);
         }
         for key in self.tasks_of_session(session) {
-            self.change_task(&key, |row| row.held.let_go());
+            self.change_task(&key, |row| row.held.let_go(end));
         }
         self.lists.beside.sessions.0.remove(&session);
         self.lists.news.hints.push(Hint::SessionEnded(session));
     }
 
-    /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
+    /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts a death.
     pub fn end_session(&mut self, session: SessionId) {
         let now = self.lists.beside.now;
         if let Some(known) = self.lists.beside.sessions.get_mut(session) {
@@ -181,8 +189,8 @@ impl Partition {
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let info = |(id, session): (SessionId, &Session)| {
-            let Life { host, expires_at, .. } = session.life.clone();
-            SessionInfo { id, host, expires_at, lives: session.life.lives(self.lists.beside.now) }
+            let Life { host, expires_at, runs_code, .. } = session.life.clone();
+            SessionInfo { id, host, expires_at, runs_code, lives: session.life.lives(self.lists.beside.now) }
         };
         self.lists.beside.sessions.iter().map(info).collect()
     }

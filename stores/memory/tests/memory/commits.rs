@@ -224,11 +224,14 @@ fn trouble_of_the_same_kind_began_when_it_began() {
     let w = World::new();
     w.create(&w.start("order", "Orders"));
     let session = w.session();
-    let trouble = |kind, since| Some(Trouble { kind, reason: "it fails".into(), since, attempts: 0 });
+    let trouble = |kind, since| {
+        Some(Trouble { kind, reason: "it fails".into(), since, attempts: 0, others: Vec::new() })
+    };
     for (kind, since, expected) in [
         (TroubleKind::Panic, Timestamp(1), (Timestamp(1), 1)),
         (TroubleKind::Panic, Timestamp(2), (Timestamp(1), 2)),
-        (TroubleKind::Mismatch, Timestamp(3), (Timestamp(3), 3)),
+        (TroubleKind::Mismatch, Timestamp(3), (Timestamp(3), 1)),
+        (TroubleKind::Panic, Timestamp(4), (Timestamp(4), 3)),
     ] {
         let item = Item::Turn(turn_of(&session, "order").fence);
         let failed = Release { trouble: trouble(kind, since), failed: true, ..release(item) };

@@ -40,5 +40,5 @@ fn handle_that_is_dropped_leaves_its_sessions_to_expire() {
     drop((gone, handle));
     assert!(turns(&w.session(), want(1)).is_empty());
     w.clock.advance(LEASE);
-    assert_eq!(turn_of(&w.session(), "order").record.attempts, 1);
+    assert_eq!(turn_of(&w.session(), "order").record.deaths.workers, 1);
 }

@@ -65,8 +65,8 @@ fn a_session_ended_by_proof_never_acts_again() {
     fenced(block_on(w.hub.attach(host_of("dead", 7))).map(|_| ()));
 
     let heir = w.session();
-    assert_eq!(turn_of(&heir, "order").record.attempts, 1);
-    assert_eq!(tasks(&heir)[0].attempts, 1);
+    assert_eq!(turn_of(&heir, "order").record.deaths.workers, 1);
+    assert_eq!(tasks(&heir)[0].deaths.workers, 1);
     let sessions =
         w.dump().into_iter().filter(|item| matches!(item, DumpItem::Session(s) if s.id == SessionId(7)));
     assert_eq!(sessions.count(), 0, "with nothing left it is forgotten");
@@ -134,7 +134,7 @@ fn a_host_can_be_expired_at_once() {
     assert!(turns(&living, want(1)).is_empty());
     w.store.expire_sessions(&HostId::new("dead").unwrap());
     let turn = turn_of(&living, "order");
-    assert_eq!((turn.record.attempts, turn.fence.epoch), (1, Epoch(2)));
+    assert_eq!((turn.record.deaths.workers, turn.fence.epoch), (1, Epoch(2)));
 }
 
 #[test]

@@ -188,7 +188,7 @@ impl World {
 }
 
 pub(crate) fn host_of(host: &str, number: u128) -> Host {
-    Host { id: HostId::new(host).unwrap(), session: SessionId(number), lease: LEASE }
+    Host { id: HostId::new(host).unwrap(), session: SessionId(number), lease: LEASE, runs_code: true }
 }
 
 pub(crate) fn dump_of(hub: &MemoryHub) -> Vec<DumpItem> {

@@ -198,7 +198,7 @@ fn a_full_disk_is_told_takes_nothing_with_it_and_heals() {
 /// A session that claims.
 pub(super) fn attach(scope: &mut Scope<'_, '_>) -> Outcome<()> {
     let id = dauer_store::HostId::new("host").expect("short and printable");
-    scope.attach(&Host { id, session: SessionId(1), lease: Duration::from_secs(30) })
+    scope.attach(&Host { id, session: SessionId(1), lease: Duration::from_secs(30), runs_code: true })
 }
 
 /// Something that becomes ready.

@@ -8,6 +8,7 @@ use dauer_store::{Cause, Dump, DumpItem, InstanceDump, InstanceId, Message, Refu
 use dauer_store_kit::codec::{instance_id, read_message, reason_of};
 use dauer_store_kit::instance::{HeldTask, Place};
 use dauer_store_kit::judge::PART_ITEMS;
+use dauer_store_kit::session::Life;
 
 use super::stored::Loaded;
 use super::{View, unsigned};
@@ -50,8 +51,8 @@ impl View<'_> {
             items.push(DumpItem::Dropped(reason_of(row.get(0)?)?, unsigned(row.get(1)?)));
         }
         items.extend(self.sessions()?.into_iter().map(|session| {
-            let (id, host, expires_at) = (session.id, session.life.host, session.life.expires_at);
-            DumpItem::Session(SessionDump { id, host, expires_at })
+            let Life { host, expires_at, runs_code, .. } = session.life;
+            DumpItem::Session(SessionDump { id: session.id, host, expires_at, runs_code })
         }));
         Ok(items)
     }
@@ -150,6 +151,6 @@ impl View<'_> {
 }
 
 fn dump_task(held: HeldTask) -> DumpItem {
-    let HeldTask { task, epoch, holder, attempts, not_before, withdrawn, .. } = held;
-    DumpItem::Task(Box::new(TaskDump { task, epoch, holder, attempts, not_before, withdrawn }))
+    let HeldTask { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn, .. } = held;
+    DumpItem::Task(Box::new(TaskDump { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn }))
 }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use dauer_store::{ExecutionId, MessageId, SessionId, Timestamp};
 use dauer_store_kit::instance::{Context, Facts, HeldTask, Part, Waiting};
+use dauer_store_kit::session::Fate;
 
 use super::stored::Stored;
 use super::{Group, Scope, View};
@@ -38,9 +39,9 @@ impl<'g> Scope<'g, '_> {
 impl Facts for Rows<'_> {
     type Error = Fail;
 
-    fn lives(&self, session: SessionId) -> Outcome<bool> {
-        let known = self.group.and_then(|group| group.hot.lives(self.view.hub, session, self.view.now));
-        known.map_or_else(|| self.view.session_lives(session), Ok)
+    fn fate(&self, session: SessionId) -> Outcome<Fate> {
+        let known = self.group.and_then(|group| group.hot.fate(self.view.hub, session, self.view.now));
+        known.map_or_else(|| self.view.session_fate(session), Ok)
     }
 
     fn applied_at(&self, id: MessageId) -> Outcome<Option<Timestamp>> {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use dauer_store::{ById, InstanceId, MessageId, SessionId, Timestamp};
+use dauer_store_kit::session::Fate;
 
 use super::sessions::Session;
 use super::stored::Loaded;
@@ -86,9 +87,9 @@ impl Hot {
         self.sessions.iter().find(|(of, session)| *of == hub && session.id == id).map(|(_, session)| session)
     }
 
-    /// Whether a session lives, if it is known here.
-    pub(super) fn lives(&self, hub: i64, id: SessionId, now: Timestamp) -> Option<bool> {
-        self.session(hub, id).map(|session| session.life.lives(now))
+    /// Whether a session lives or how it ended, if it is known here.
+    pub(super) fn fate(&self, hub: i64, id: SessionId, now: Timestamp) -> Option<Fate> {
+        self.session(hub, id).map(|session| session.life.fate(now))
     }
 
     /// Whether a session of that key may act, and is known here.

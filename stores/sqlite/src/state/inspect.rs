@@ -32,6 +32,7 @@ impl View<'_> {
             id: session.id,
             lives: session.life.lives(self.now),
             expires_at: session.life.expires_at,
+            runs_code: session.life.runs_code,
             host: session.life.host,
         };
         Ok(self.sessions()?.into_iter().map(listed).collect())
@@ -59,6 +60,8 @@ impl View<'_> {
             holder: held.holder.map(|session| self.holder(session)).transpose()?,
             queue: held.task.queue,
             attempts: held.attempts,
+            deaths: held.deaths,
+            mark: held.mark,
             not_before: held.not_before,
             withdrawn: held.withdrawn,
         })

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use dauer_store::{Cause, DumpItem, Hint, InstanceDump, Message, Refused, SessionId, TaskDump, Timestamp};
-use dauer_store_kit::codec::{reason_code, write_message};
+use dauer_store::{
+    Cause, DumpItem, Hint, InstanceDump, Message, Refused, SessionDump, SessionId, TaskDump, Timestamp,
+};
+use dauer_store_kit::codec::{host_id, reason_code, write_message};
 use dauer_store_kit::instance::{Dirty, Head, HeldTask, Inbox, Instance, Place, Waiting};
-use dauer_store_kit::session::LEASE_UNKNOWN;
 
 use super::inbox::sequence;
 use super::stored::{Loaded, Stored};
@@ -44,8 +45,7 @@ impl Scope<'_, '_> {
                     )?;
                 }
                 DumpItem::Session(session) => {
-                    let host = session.host.as_str();
-                    self.load_session(session.id, host, (LEASE_UNKNOWN, session.expires_at))?;
+                    self.load_session(&session)?;
                 }
                 DumpItem::Hub(hub) => self.load_hub(hub)?,
                 DumpItem::RemovedStart(id, at) => {
@@ -127,9 +127,9 @@ impl Scope<'_, '_> {
         self.remove_task_of(&mut loaded, dump.task.id)?;
         self.write_row(&mut loaded, Dirty::default())?;
         self.load_holder(dump.holder)?;
-        let TaskDump { task, epoch, holder, attempts, not_before, withdrawn } = dump;
-        let held =
-            HeldTask { epoch, holder, attempts, not_before, withdrawn, ..HeldTask::new(task, not_before) };
+        let TaskDump { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn } = dump;
+        let new = HeldTask::new(task, not_before);
+        let held = HeldTask { epoch, holder, attempts, deaths, mark, not_before, withdrawn, ..new };
         self.add_task(loaded.stored.key, held).map(|_| ())
     }
 
@@ -137,7 +137,8 @@ impl Scope<'_, '_> {
     fn load_holder(&mut self, holder: Option<SessionId>) -> Outcome<()> {
         match holder {
             Some(id) if self.session(id)?.is_none() => {
-                self.load_session(id, HOST_UNKNOWN, (LEASE_UNKNOWN, Timestamp::default()))
+                let (host, expires_at) = (host_id(HOST_UNKNOWN)?, Timestamp::default());
+                self.load_session(&SessionDump { id, host, expires_at, runs_code: true })
             }
             _ => Ok(()),
         }

@@ -27,7 +27,7 @@ macro_rules! update_standing {
     ($($more:literal),*) => {
         update_turn!(
             ", epoch = ?9, not_before = ?10, execution = ?11, generation = ?12, status = ?13, hold = ?14, stalled = ?15,
-                attempts = ?16, remembered = ?17"
+                attempts = ?16, remembered = ?17, deaths = ?18"
             $(, $more)*
         )
     };
@@ -36,7 +36,7 @@ macro_rules! update_standing {
 macro_rules! update_hold {
     ($($more:literal),*) => {
         update_standing!(
-            ", ready_at = ?18, holder = ?19, place = ?20, offered = ?21"
+            ", ready_at = ?19, holder = ?20, place = ?21, offered = ?22"
             $(, $more)*
         )
     };
@@ -82,11 +82,11 @@ impl Change {
     fn update(self) -> (&'static str, usize) {
         match self {
             Self::Turn => (update_turn!(), 8),
-            Self::Standing => (update_standing!(), 17),
-            Self::Ready => (update_standing!(", ready_at = ?18"), 18),
-            Self::Hold => (update_hold!(), 21),
-            Self::End => (update_hold!(", completed = ?22"), 22),
-            Self::Run => (update_hold!(", completed = ?22, queue = ?23, created = ?24, base = ?25"), 25),
+            Self::Standing => (update_standing!(), 18),
+            Self::Ready => (update_standing!(", ready_at = ?19"), 19),
+            Self::Hold => (update_hold!(), 22),
+            Self::End => (update_hold!(", completed = ?23"), 23),
+            Self::Run => (update_hold!(", completed = ?23, queue = ?24, created = ?25, base = ?26"), 26),
         }
     }
 }
@@ -100,9 +100,9 @@ impl Scope<'_, '_> {
         self.run(
             "INSERT INTO instances (hub, id, queue, offered, execution, generation, revision, epoch, status, hold,
                 stalled, attempts, created, updated, completed, history_len, history_bytes, ready_at, not_before, place,
-                base, holder, start, remembered)
+                base, holder, start, remembered, deaths)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-                ?23, 0)",
+                ?23, 0, ?24)",
             params![
                 hub,
                 loaded.instance.id().as_str(),
@@ -127,6 +127,7 @@ impl Scope<'_, '_> {
                 write_base(record),
                 now.holder,
                 loaded.write_start(),
+                signed(record.deaths.to_bits()),
             ],
         )?;
         loaded.stored.key = self.db.last_insert_rowid();
@@ -229,6 +230,7 @@ impl Scope<'_, '_> {
             now.standing.stalled,
             record.attempts,
             now.standing.remembered,
+            signed(now.standing.deaths.to_bits()),
             millis(now.ready_at),
             now.holder,
             millis(now.place),

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use dauer_store::{Cause, Hint, Host, Lost, Refused, SessionId, Timestamp};
+use dauer_store::{Cause, Hint, Host, Lost, Refused, SessionDump, SessionId, Timestamp};
 use dauer_store_kit::codec::{host_id, number, read_item};
 use dauer_store_kit::instance::{Dirty, Facts};
 use dauer_store_kit::judge::millis;
-use dauer_store_kit::session::{EXPIRED_AGE_MAX, Life};
+use dauer_store_kit::session::{EXPIRED_AGE_MAX, End, Fate, Life};
 
 use super::{Scope, View, fenced, signed, unsigned};
 use crate::fail::{Fail, Outcome};
@@ -24,7 +24,8 @@ pub(super) struct Session {
 impl View<'_> {
     pub(super) fn session(&self, id: SessionId) -> Outcome<Option<Session>> {
         let mut find = self.db.prepare_cached(
-            "SELECT key, host, lease, expires_at, ended, lapsed FROM sessions WHERE hub = ?1 AND id = ?2",
+            "SELECT key, host, lease, expires_at, ended, lapsed, runs_code FROM sessions
+             WHERE hub = ?1 AND id = ?2",
         )?;
         let mut rows = find.query(params![self.hub, id.0.to_be_bytes()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
@@ -34,6 +35,7 @@ impl View<'_> {
             expires_at: Timestamp(row.get(3)?),
             ended: row.get(4)?,
             lapsed: row.get(5)?,
+            runs_code: row.get(6)?,
         };
         Ok(Some(Session { key: row.get(0)?, id, life }))
     }
@@ -56,11 +58,9 @@ impl View<'_> {
         Ok(id.map(|id| number(&id)).transpose()?.map(SessionId))
     }
 
-    pub(super) fn session_lives(&self, id: SessionId) -> Outcome<bool> {
-        let mut find = self.db.prepare_cached(
-            "SELECT 1 FROM sessions WHERE hub = ?1 AND id = ?2 AND ended = 0 AND expires_at > ?3",
-        )?;
-        Ok(find.exists(params![self.hub, id.0.to_be_bytes(), self.now.0])?)
+    pub(super) fn session_fate(&self, id: SessionId) -> Outcome<Fate> {
+        let session = self.session(id)?;
+        Ok(session.map_or(Fate::Over(End::FORGOTTEN), |session| session.life.fate(self.now)))
     }
 
     /// A session that may still act. Expiry alone takes nothing from it.
@@ -138,14 +138,15 @@ impl Scope<'_, '_> {
                 self.touch()?;
                 let (hub, life) = (self.view.hub, Life::begin(host, self.now));
                 self.run(
-                    "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed)
-                     VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)",
+                    "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed, runs_code)
+                     VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6)",
                     params![
                         hub,
                         host.session.0.to_be_bytes(),
                         life.host.as_str(),
                         signed(millis(life.lease)),
-                        life.expires_at.0
+                        life.expires_at.0,
+                        life.runs_code
                     ],
                 )?;
             }
@@ -176,8 +177,13 @@ impl Scope<'_, '_> {
     fn extend(&mut self, session: &Session, expired: bool) -> Outcome<()> {
         self.group.hot.forget_sessions();
         self.run(
-            "UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0 WHERE key = ?1",
-            params![session.key, signed(millis(session.life.lease)), session.life.expires_at.0],
+            "UPDATE sessions SET lease = ?2, expires_at = ?3, lapsed = 0, runs_code = ?4 WHERE key = ?1",
+            params![
+                session.key,
+                signed(millis(session.life.lease)),
+                session.life.expires_at.0,
+                session.life.runs_code
+            ],
         )?;
         if expired {
             self.group.hot.clear();
@@ -196,6 +202,7 @@ impl Scope<'_, '_> {
         let Some(session) = self.session(id)?.filter(|session| session.life.may_act().is_ok()) else {
             return Ok(());
         };
+        let end = session.life.end_at(self.now);
         for key in self.held_turns(session.key)? {
             if let Some(mut loaded) = self.fetch_at(key)? {
                 let mut changes = self.changes();
@@ -205,7 +212,7 @@ impl Scope<'_, '_> {
         }
         for key in self.held_tasks(session.key)? {
             if let Some(mut row) = self.task_at(key)? {
-                let stays = row.held.let_go();
+                let stays = row.held.let_go(end);
                 self.let_task_go(row, stays)?;
             }
         }
@@ -214,7 +221,7 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts an attempt.
+    /// Ends a session whose host is dead. Its items keep their holder until they are taken, which counts a death.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Outcome<()> {
         let Some(mut session) = self.session(id)? else { return Ok(()) };
         session.life.end(self.now);
@@ -338,17 +345,20 @@ impl Scope<'_, '_> {
     }
 
     /// Puts a session of a dump into its place.
-    pub(super) fn load_session(
-        &mut self,
-        id: SessionId,
-        host: &str,
-        (lease, expires_at): (Duration, Timestamp),
-    ) -> Outcome<()> {
-        let hub = self.view.hub;
+    pub(super) fn load_session(&mut self, dump: &SessionDump) -> Outcome<()> {
+        let (hub, life) = (self.view.hub, Life::loaded(dump.host.clone(), dump.expires_at, dump.runs_code));
         self.run(
-            "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)
-             ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5",
-            params![hub, id.0.to_be_bytes(), host, signed(millis(lease)), expires_at.0],
+            "INSERT INTO sessions (hub, id, host, lease, expires_at, ended, lapsed, runs_code)
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6)
+             ON CONFLICT DO UPDATE SET host = ?3, lease = ?4, expires_at = ?5, runs_code = ?6",
+            params![
+                hub,
+                dump.id.0.to_be_bytes(),
+                life.host.as_str(),
+                signed(millis(life.lease)),
+                life.expires_at.0,
+                life.runs_code
+            ],
         )?;
         Ok(())
     }

@@ -9,8 +9,8 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use dauer_store::{
-    Epoch, ExecutionId, Fence, InstanceId, MessageId, QueueKey, Record, Revision, SessionId, Status, Tags,
-    Task, Times, Timestamp,
+    Deaths, Epoch, ExecutionId, Fence, InstanceId, MessageId, QueueKey, Record, Revision, SessionId, Status,
+    Tags, Task, Times, Timestamp,
 };
 use dauer_store_kit::codec::{
     LastCommit, execution, hold_code, instance_id, kind_of, read_base, read_details, read_message, status_of,
@@ -55,6 +55,7 @@ pub(super) struct Standing {
     pub(super) hold: u32,
     pub(super) stalled: bool,
     pub(super) attempts: u32,
+    pub(super) deaths: Deaths,
     pub(super) remembered: i64,
     pub(super) start_in_row: bool,
 }
@@ -74,6 +75,7 @@ impl Standing {
             hold: hold_code(record.hold()),
             stalled: record.trouble.is_some(),
             attempts: record.attempts,
+            deaths: record.deaths,
             remembered,
             start_in_row,
         }
@@ -154,7 +156,8 @@ macro_rules! select_instances {
             "SELECT i.key, i.id, i.epoch, i.holder, i.ready_at, i.not_before, i.remembered, i.last, i.place,
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
                 i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
-                i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events, i.start, s.id
+                i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events, i.start, s.id,
+                i.deaths
              FROM ",
             $table,
             " instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key
@@ -255,6 +258,7 @@ fn read_record(row: &Row<'_>) -> Outcome<Record> {
     record.revision = Revision(unsigned(row.get(13)?));
     record.status = status_of(row.get(14)?)?;
     record.attempts = row.get(16)?;
+    record.deaths = Deaths::from_bits(unsigned(row.get(36)?));
     record.times = Times {
         created: Timestamp(row.get(17)?),
         accepted: Timestamp::default(),

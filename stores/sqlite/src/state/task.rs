@@ -2,7 +2,9 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use dauer_store::{Completion, Delivered, Epoch, ExecutionId, MessageId, QueueKey, SessionId, Timestamp};
+use dauer_store::{
+    Completion, Deaths, Delivered, Epoch, ExecutionId, MessageId, QueueKey, SessionId, Timestamp,
+};
 use dauer_store_kit::codec::{execution, instance_id, kind_of, read_task_body, write_task_body};
 use dauer_store_kit::instance::{Completing, Dirty, HeldTask, WITHDRAWN, check_complete};
 
@@ -30,7 +32,7 @@ macro_rules! select_tasks {
         concat!(
             "SELECT t.key, t.epoch, t.holder, t.attempts, t.ready_at, t.not_before, t.withdrawn, t.place, t.body,
                 t.task, t.execution, coalesce(i.id, '(instance ' || t.instance || ' is gone)'), q.kind, q.name,
-                q.version, s.id
+                q.version, s.id, t.deaths, t.mark
              FROM tasks AS t LEFT JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue
              LEFT JOIN sessions AS s ON s.key = t.holder ",
             $tail
@@ -65,6 +67,8 @@ impl TaskRow {
             epoch: Epoch(unsigned(row.get(1)?)),
             holder,
             attempts: row.get(3)?,
+            deaths: Deaths::from_bits(unsigned(row.get(16)?)),
+            mark: row.get::<_, Option<i64>>(17)?.map(Timestamp),
             ready_at: Timestamp(row.get(4)?),
             not_before: Timestamp(row.get(5)?),
             withdrawn: row.get(6)?,
@@ -141,8 +145,8 @@ impl Scope<'_, '_> {
         let (hub, holder, held) = (self.view.hub, self.holder_key(row.held.holder)?, &row.held);
         self.run(
             "INSERT INTO tasks (hub, instance, task, execution, queue, epoch, holder, attempts, ready_at,
-                not_before, withdrawn, place, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                not_before, withdrawn, place, body, deaths, mark)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
                 hub,
                 instance,
@@ -157,6 +161,8 @@ impl Scope<'_, '_> {
                 held.withdrawn,
                 row.place.map(|time| time.0),
                 write_task_body(&held.task),
+                signed(held.deaths.to_bits()),
+                held.mark.map(|time| time.0),
             ],
         )?;
         row.key = self.db.last_insert_rowid();
@@ -169,7 +175,8 @@ impl Scope<'_, '_> {
         let (holder, held) = (self.holder_key(row.held.holder)?, &row.held);
         self.group.hot.forget_task(self.view.hub, &held.task.instance, held.id());
         self.run(
-            "UPDATE tasks SET epoch = ?2, holder = ?3, attempts = ?4, not_before = ?5, withdrawn = ?6, place = ?7
+            "UPDATE tasks SET epoch = ?2, holder = ?3, attempts = ?4, not_before = ?5, withdrawn = ?6, place = ?7,
+                deaths = ?8, mark = ?9
              WHERE key = ?1",
             params![
                 row.key,
@@ -179,6 +186,8 @@ impl Scope<'_, '_> {
                 held.not_before.0,
                 held.withdrawn,
                 row.place.map(|time| time.0),
+                signed(held.deaths.to_bits()),
+                held.mark.map(|time| time.0),
             ],
         )?;
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, Details,
+    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Deaths, Delivered, Details,
     DropReason, Encoded, Epoch, ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit,
     Lost, Mail, Message, MessageId, Next, NextRecord, Queues, Recalled, Record, Refused, Release, Revision,
     SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence, TaskLease, Then, Timestamp, Trouble,
@@ -128,14 +128,15 @@ macro_rules! fields {
 
 fields! {
     Fence { instance, execution, revision, epoch }
-    Host { id, session, lease }
+    Host { id, session, lease, runs_code }
     Queues { orchestrations, entities, activities }
     Amount { count, bytes }
     Credit { number, first, turns, tasks, queues, tags }
     Next { turns, tasks, mail }
     Recalled { turns, tasks }
     ClaimedTurn { fence, record, messages, more, history, now }
-    TaskLease { fence, task, attempts, now }
+    TaskLease { fence, task, attempts, deaths, mark, now }
+    Deaths { workers, servers }
     Completion { fence, answer }
     Committed { revision, arrived, more, taken, now }
     Mail { messages, more, now }

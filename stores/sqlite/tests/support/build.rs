@@ -48,7 +48,7 @@ pub(crate) fn start(id: &str) -> Create {
 
 pub(crate) fn host(number: u128, lease: Duration) -> Host {
     let id = HostId::new(format!("host {number}")).expect("short and printable");
-    Host { id, session: SessionId(number), lease }
+    Host { id, session: SessionId(number), lease, runs_code: true }
 }
 
 /// A step that consumes everything and lets go.

@@ -65,7 +65,12 @@ pub(crate) fn healthy() -> World {
     let builds = instances();
     let mut items = vec![
         DumpItem::Now(at(NOW)),
-        DumpItem::Session(SessionDump { id: session(), host: host(), expires_at: at(NOW + 1_000) }),
+        DumpItem::Session(SessionDump {
+            id: session(),
+            host: host(),
+            expires_at: at(NOW + 1_000),
+            runs_code: true,
+        }),
         DumpItem::Dropped(DropReason::Ended, 1),
     ];
     for build in builds {

@@ -186,7 +186,17 @@ impl Build {
             event: Encoded::new(&event::task_scheduled(1, event_id, pay())),
         };
         let (epoch, not_before) = (Epoch(1), at(0));
-        self.tasks.push(TaskDump { task, epoch, holder: None, attempts: 0, not_before, withdrawn: false });
+        let (deaths, mark) = (Default::default(), None);
+        self.tasks.push(TaskDump {
+            task,
+            epoch,
+            holder: None,
+            attempts: 0,
+            deaths,
+            mark,
+            not_before,
+            withdrawn: false,
+        });
         self
     }
 

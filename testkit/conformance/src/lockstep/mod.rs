@@ -164,7 +164,8 @@ impl Both {
     async fn attach(&mut self) {
         self.next += 1;
         let id = HostId::new(format!("host {}", self.next)).expect("short and printable");
-        let host = Host { id, session: SessionId(u128::from(self.next)), lease: LEASE };
+        let runs_code = self.draw.index(2) == 0;
+        let host = Host { id, session: SessionId(u128::from(self.next)), lease: LEASE, runs_code };
         let model = self.model.attach(host.clone()).await.expect("a new session is not refused");
         let other = self.other.attach(host.clone()).await.expect("a new session is not refused");
         self.sessions.push(Pair::new(host, model, other));

@@ -420,11 +420,11 @@ impl Both {
         let (now, failed) = (self.clock_now(), self.draw.one_in(2));
         let delay = Duration::from_secs(self.draw.below(10));
         let told = failed && self.draw.one_in(2);
+        let kind = if self.draw.one_in(2) { TroubleKind::Panic } else { TroubleKind::Mismatch };
         let pair = &mut self.sessions[at];
         let turn = pair.turns.pop().map(|turn| Item::Turn(turn.fence));
         let task = pair.tasks.pop().map(|task| Item::Task(task.fence));
-        let trouble =
-            Trouble { kind: TroubleKind::Panic, reason: "it broke".into(), since: now, attempts: 0 };
+        let trouble = Trouble::new(kind, "it broke", now);
         for item in turn.into_iter().chain(task) {
             let release = Release { item, delay, trouble: told.then(|| trouble.clone()), failed };
             let model = pair.model.release(vec![release.clone()]).await.remove(0);

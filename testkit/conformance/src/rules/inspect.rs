@@ -85,6 +85,8 @@ pub async fn r23c_an_inspection_lists_the_open_tasks(fixture: &dyn Fixture) {
         queue: lease.task.queue.clone(),
         holder: holder(&session, true),
         attempts: 0,
+        deaths: Default::default(),
+        mark: None,
         not_before: Timestamp::default(),
         withdrawn: false,
     };

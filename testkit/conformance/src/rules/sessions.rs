@@ -145,7 +145,7 @@ pub async fn r08e_detach_gives_everything_back(fixture: &dyn Fixture) {
 
     let (turns, tasks) = (other.turns().await, other.tasks().await);
     w.same(&(turns.len(), tasks.len()), &(1, 1), "turn and task are free at once");
-    w.same(&(turns[0].record.attempts, tasks[0].attempts), &(0, 0), "to detach is no failed attempt");
+    w.same(&(turns[0].record.deaths, tasks[0].deaths), &Default::default(), "to detach is no death");
 }
 
 /// A session that is ended by someone who knows that its host is dead gives back everything at once, and every item
@@ -163,8 +163,8 @@ pub async fn r08f_the_proof_of_death_ends_a_session(fixture: &dyn Fixture) {
 
     let (turns, tasks) = (other.turns().await, other.tasks().await);
     w.same(&(turns.len(), tasks.len()), &(1, 1), "turn and task are free at once");
-    let attempts = (turns[0].record.attempts, tasks[0].attempts);
-    w.same(&attempts, &(1, 1), "what a dead host had is blamed for its death");
+    let deaths = (turns[0].record.deaths.workers, tasks[0].deaths.workers);
+    w.same(&deaths, &(1, 1), "the items of a dead host count its death");
 }
 
 /// A session that gave an item back and claims it again has two claims of it, and a message of the first that comes late
@@ -213,7 +213,7 @@ pub async fn r08h_an_expired_session_renews_before_it_claims(fixture: &dyn Fixtu
 pub async fn r08i_a_session_that_attaches_again_is_renewed(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let id = HostId::new("host").expect("short and printable");
-    let host = Host { id, session: SessionId(u128::from(w.number())), lease: LEASE };
+    let host = Host { id, session: SessionId(u128::from(w.number())), lease: LEASE, runs_code: true };
     w.ok(w.manage().attach(host.clone()).await.map(drop), "attach");
     w.advance(Duration::from_secs(25 * 60 * 60)).await;
     let work = w.ok(w.manage().attach(host).await, "attach");

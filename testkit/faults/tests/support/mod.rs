@@ -72,7 +72,12 @@ pub(crate) fn id(name: &str) -> InstanceId {
 }
 
 pub(crate) fn host(session: u128) -> Host {
-    Host { id: HostId::new("host").unwrap(), session: SessionId(session), lease: Duration::from_secs(60) }
+    Host {
+        id: HostId::new("host").unwrap(),
+        session: SessionId(session),
+        lease: Duration::from_secs(60),
+        runs_code: true,
+    }
 }
 
 pub(crate) fn create(name: &str) -> Create {

@@ -136,7 +136,7 @@ impl State {
         })
     }
 
-    /// Makes a session the holder, under a higher epoch (8). The attempts grow when the last holder died before it committed
+    /// Makes a session the holder, under a higher epoch (8). The deaths grow when the last holder died before it committed
     /// under its epoch (9).
     fn hold_turn(&mut self, session: SessionId, id: &InstanceId) {
         let Some(instance) = self.instances.get(id) else { return };
@@ -146,6 +146,8 @@ impl State {
         let proven = holder.is_some_and(|holder| self.is_proven_dead(holder));
         let uncounted = if proven { M::EndSessionUncounted } else { M::TakeoverUncounted };
         let counts = holder.is_some() && began && !self.makes(uncounted);
+        let runs_code =
+            holder.is_some_and(|holder| self.runs_code(holder)) || self.makes(M::ServerCountsAsWorker);
         let keeps = holder.is_some() && self.makes(M::TakeoverKeepsEpoch)
             || reclaims && self.makes(M::ReclaimKeepsEpoch);
         if holder.is_some() {
@@ -153,7 +155,9 @@ impl State {
         }
         let Some(instance) = self.instances.get_mut(id) else { return };
         instance.epoch = if keeps { instance.epoch } else { instance.epoch.next() };
-        instance.record.attempts += u32::from(counts);
+        if counts {
+            instance.record.deaths = instance.record.deaths.after(runs_code);
+        }
         (instance.holder, instance.last_holder) = (Some(session), Some(session));
     }
 

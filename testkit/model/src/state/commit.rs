@@ -1,9 +1,9 @@
 //! Commits and amendments (2, 3, 7, 10, 19, 20).
 
 use dauer_store::{
-    Batch, Checkpoint, Class, Committed, Completion, DropReason, EntityRecord, Fence, History, HostId,
-    InstanceId, MessageId, NextRecord, Record, Refused, SessionId, Status, StoredBatch, TaskLease, Then,
-    Times, Timestamp,
+    Batch, Checkpoint, Class, Committed, Completion, Deaths, DropReason, EntityRecord, Fence, History,
+    HostId, InstanceId, MessageId, NextRecord, Record, Refused, SessionId, Status, StoredBatch, TaskLease,
+    Then, Times, Timestamp,
 };
 
 use super::State;
@@ -220,6 +220,7 @@ impl State {
         record.revision = old.revision.next();
         (record.history_len, record.history_bytes) = (instance.history_len(), instance.history_bytes());
         record.attempts = if moment.makes(M::AttemptsKept) { old.attempts } else { 0 };
+        record.deaths = if moment.makes(M::DeathsKept) { old.deaths } else { Deaths::default() };
         record.trouble = None;
         if moment.makes(M::RecordForgetsUnlocks) {
             let forgets =

@@ -14,8 +14,8 @@ impl State {
         let mut items = vec![DumpItem::Now(self.now())];
         items.extend(self.dropped.iter().map(|(reason, count)| DumpItem::Dropped(*reason, *count)));
         items.extend(self.sessions.iter().map(|(id, session)| {
-            let (host, expires_at) = (session.host.clone(), session.expires_at);
-            DumpItem::Session(SessionDump { id: *id, host, expires_at })
+            let (host, expires_at, runs_code) = (session.host.clone(), session.expires_at, session.runs_code);
+            DumpItem::Session(SessionDump { id: *id, host, expires_at, runs_code })
         }));
         let forgets = self.makes(M::DumpForgetsMemory);
         items.extend(self.instances.iter().map(|(id, instance)| {
@@ -39,8 +39,18 @@ impl State {
             }))
         }));
         items.extend(self.tasks.values().map(|open| {
-            let OpenTask { task, epoch, holder, attempts, not_before, withdrawn, .. } = open.clone();
-            DumpItem::Task(Box::new(TaskDump { task, epoch, holder, attempts, not_before, withdrawn }))
+            let OpenTask { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn, .. } =
+                open.clone();
+            DumpItem::Task(Box::new(TaskDump {
+                task,
+                epoch,
+                holder,
+                attempts,
+                deaths,
+                mark,
+                not_before,
+                withdrawn,
+            }))
         }));
         let hub = if self.makes(M::DumpForgetsFloor) { HubDump::default() } else { self.hub };
         items.push(DumpItem::Hub(hub));
@@ -60,8 +70,8 @@ impl State {
             match item {
                 DumpItem::Now(now) => self.moment.now = self.moment.now.max(now),
                 DumpItem::Dropped(reason, count) => _ = self.dropped.insert(reason, count),
-                DumpItem::Session(SessionDump { id, host, expires_at }) => {
-                    self.sessions.insert(id, Session::loaded(host, expires_at));
+                DumpItem::Session(SessionDump { id, host, expires_at, runs_code }) => {
+                    self.sessions.insert(id, Session::loaded(host, expires_at, runs_code));
                 }
                 DumpItem::Hub(hub) => self.hub = hub,
                 DumpItem::RemovedStart(id, at) => self.remember_start(id, at),
@@ -84,10 +94,21 @@ impl State {
     }
 
     fn load_task(&mut self, dump: TaskDump) {
-        let TaskDump { task, epoch, holder, attempts, not_before, withdrawn } = dump;
+        let TaskDump { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn } = dump;
         let key = (task.instance.clone(), task.id);
         let (ready_at, last_holder) = (not_before, holder);
-        let open = OpenTask { task, epoch, holder, last_holder, attempts, ready_at, not_before, withdrawn };
+        let open = OpenTask {
+            task,
+            epoch,
+            holder,
+            last_holder,
+            attempts,
+            deaths,
+            mark,
+            ready_at,
+            not_before,
+            withdrawn,
+        };
         self.tasks.insert(key, open);
     }
 }

@@ -208,6 +208,8 @@ impl State {
                 queue: open.task.queue.clone(),
                 holder: open.holder.map(|holder| self.holder(holder)),
                 attempts: open.attempts,
+                deaths: open.deaths,
+                mark: open.mark,
                 not_before: open.not_before,
                 withdrawn: open.withdrawn,
             })

@@ -21,6 +21,7 @@ pub(super) struct Session {
     pub(super) host: HostId,
     lease: Duration,
     pub(super) expires_at: Timestamp,
+    pub(super) runs_code: bool,
     /// Its host is dead.
     ended: bool,
     /// It has expired, and a look has seen that.
@@ -31,9 +32,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn loaded(host: HostId, expires_at: Timestamp) -> Self {
+    pub(super) fn loaded(host: HostId, expires_at: Timestamp, runs_code: bool) -> Self {
         let (lease, lost) = (LEASE_UNKNOWN, Vec::new());
-        Self { host, lease, expires_at, ended: false, lapsed: false, renewed: false, lost }
+        Self { host, lease, expires_at, runs_code, ended: false, lapsed: false, renewed: false, lost }
     }
 }
 
@@ -49,12 +50,14 @@ impl State {
                 return Ok(());
             }
         }
-        let new = || Session { lease: host.lease, ..Session::loaded(host.id.clone(), expires_at) };
+        let new =
+            || Session { lease: host.lease, ..Session::loaded(host.id.clone(), expires_at, host.runs_code) };
         let session = self.sessions.entry(host.session).or_insert_with(new);
         if session.host != host.id || session.ended {
             return Err(Refused::Fenced);
         }
         (session.lease, session.expires_at, session.lapsed) = (host.lease, expires_at, false);
+        session.runs_code = host.runs_code;
         self.forget_old();
         Ok(())
     }
@@ -94,6 +97,16 @@ impl State {
 
     pub(super) fn is_proven_dead(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|session| session.ended)
+    }
+
+    /// Whether the process of the session executes code. One that is forgotten did.
+    pub(super) fn runs_code(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_none_or(|session| session.runs_code)
+    }
+
+    /// When the session ended, or is to end.
+    pub(super) fn end_of(&self, session: SessionId) -> Timestamp {
+        self.sessions.get(&session).map(|session| session.expires_at).unwrap_or_default()
     }
 
     /// Whether others may take what the session holds, as far as a mistake does not say otherwise.
@@ -156,6 +169,10 @@ impl State {
             return;
         }
         self.discard_withdrawn(session);
+        let mark =
+            Some(self.now()).filter(|_| !self.runs_code(session) && !self.makes(M::DetachLeavesNoMark));
+        let held = self.tasks.values_mut().filter(|task| task.holder == Some(session));
+        held.for_each(|task| task.mark = task.mark.max(mark));
         let turns = self.instances.values_mut().map(|instance| &mut instance.holder);
         let tasks = self.tasks.values_mut().map(|task| &mut task.holder);
         turns.chain(tasks).filter(|holder| **holder == Some(session)).for_each(|holder| *holder = None);
@@ -204,6 +221,7 @@ impl State {
             id: *id,
             host: session.host.clone(),
             expires_at: session.expires_at,
+            runs_code: session.runs_code,
             lives: self.lives(*id) || self.makes(M::SessionsExpiredLive),
         });
         listed.collect()

@@ -1,8 +1,8 @@
 //! Activity tasks (10, 19, 20).
 
 use dauer_store::{
-    Completion, Delivered, DropReason, Epoch, ExecutionId, InstanceId, Item, Refused, SessionId, Task,
-    TaskFence, TaskLease, Timestamp,
+    Completion, Deaths, Delivered, DropReason, Epoch, ExecutionId, InstanceId, Item, Refused, SessionId,
+    Task, TaskFence, TaskLease, Timestamp,
 };
 
 use super::{State, TaskKey};
@@ -16,6 +16,9 @@ pub(super) struct OpenTask {
     pub(super) holder: Option<SessionId>,
     pub(super) last_holder: Option<SessionId>,
     pub(super) attempts: u32,
+    pub(super) deaths: Deaths,
+    /// When the session of a server that held it ended.
+    pub(super) mark: Option<Timestamp>,
     /// When it was scheduled.
     pub(super) ready_at: Timestamp,
     pub(super) not_before: Timestamp,
@@ -33,7 +36,8 @@ impl OpenTask {
     }
 
     pub(super) fn lease(&self, now: Timestamp) -> TaskLease {
-        TaskLease { fence: self.fence(), task: self.task.clone(), attempts: self.attempts, now }
+        let Self { attempts, deaths, mark, .. } = *self;
+        TaskLease { fence: self.fence(), task: self.task.clone(), attempts, deaths, mark, now }
     }
 }
 
@@ -61,6 +65,8 @@ impl State {
                 holder: None,
                 last_holder: None,
                 attempts: 0,
+                deaths: Deaths::default(),
+                mark: None,
                 ready_at: now,
                 not_before,
                 withdrawn: false,
@@ -74,12 +80,16 @@ impl State {
         taken
     }
 
-    /// Makes a session the holder of a task. The attempts grow when the last holder died with it (9).
+    /// Makes a session the holder of a task. The deaths grow when the last holder died with it (9).
     pub(super) fn hold_task(&mut self, session: SessionId, key: &TaskKey) {
         let Some(holder) = self.tasks.get(key).map(|task| task.holder) else { return };
         let proven = holder.is_some_and(|holder| self.is_proven_dead(holder));
         let uncounted = if proven { M::EndSessionUncounted } else { M::TakeoverUncounted };
         let counts = holder.is_some() && !self.makes(uncounted);
+        let runs_code =
+            holder.is_some_and(|holder| self.runs_code(holder)) || self.makes(M::ServerCountsAsWorker);
+        let mark = holder.filter(|holder| !self.runs_code(*holder) && !self.makes(M::ExpiryLeavesNoMark));
+        let mark = mark.map(|holder| self.end_of(holder));
         self.take_task_from_holder(key);
         let wrong = self.wrong();
         let Some(task) = self.tasks.get_mut(key) else { return };
@@ -87,7 +97,10 @@ impl State {
         let keeps = holder.is_some() && wrong.makes(M::TakeoverKeepsEpoch)
             || reclaims && wrong.makes(M::ReclaimKeepsEpoch);
         task.epoch = if keeps { task.epoch } else { task.epoch.next() };
-        task.attempts += u32::from(counts);
+        if counts {
+            task.deaths = task.deaths.after(runs_code);
+        }
+        task.mark = task.mark.max(mark);
         (task.holder, task.last_holder) = (Some(session), Some(session));
     }
 
