@@ -113,3 +113,33 @@ pub struct OpenTask {
     /// Whether the task was withdrawn: it stays until its holder answers or ends, and does not run again.
     pub withdrawn: bool,
 }
+
+impl OpenTask {
+    /// The number of tries before this one: failed attempts, and deaths of any kind.
+    #[must_use]
+    pub fn tried(&self) -> u32 {
+        self.attempts.saturating_add(self.deaths.all())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dauer_core::model::Kind;
+
+    #[test]
+    fn task_was_tried_by_failed_attempts_and_by_deaths() {
+        let task = OpenTask {
+            id: MessageId([1; 16]),
+            event_id: 1,
+            queue: QueueKey::new(Kind::Activity, "pay", None),
+            holder: None,
+            attempts: 1,
+            deaths: Deaths { workers: 2, servers: 3 },
+            mark: None,
+            not_before: Timestamp::default(),
+            withdrawn: false,
+        };
+        assert_eq!(task.tried(), 6);
+    }
+}

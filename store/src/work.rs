@@ -143,8 +143,7 @@ impl TaskLease {
     /// The number of tries before this one: failed attempts, and deaths of any kind.
     #[must_use]
     pub fn tried(&self) -> u32 {
-        let Deaths { workers, servers } = self.deaths;
-        self.attempts.saturating_add(workers).saturating_add(servers)
+        self.attempts.saturating_add(self.deaths.all())
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) async fn waiting(
     for (identity, each) in &mut open {
         let task = inspection.iter().flat_map(|seen| &seen.tasks).find(|task| task.id == *identity);
         if let (Open::Activity { attempt, worker, found, .. }, Some(task)) = (each, task) {
-            *attempt += task.attempts;
+            *attempt += task.tried();
             (*worker, *found) = (live_host(task.holder.as_ref()), true);
         }
     }

@@ -23,6 +23,12 @@ impl Deaths {
         }
     }
 
+    /// Deaths of any kind.
+    #[must_use]
+    pub fn all(self) -> u32 {
+        self.workers.saturating_add(self.servers)
+    }
+
     /// Both counts as one number, for a column or field.
     #[must_use]
     pub fn to_bits(self) -> u64 {
@@ -43,7 +49,7 @@ mod tests {
     #[test]
     fn deaths_of_workers_and_servers_count_apart() {
         let deaths = Deaths::default().after(true).after(false).after(true);
-        assert_eq!(deaths, Deaths { workers: 2, servers: 1 });
+        assert_eq!((deaths, deaths.all()), (Deaths { workers: 2, servers: 1 }, 3));
         let full = Deaths { workers: u32::MAX, servers: 7 };
         assert_eq!(full.after(true), full);
     }
