@@ -213,7 +213,7 @@ impl<'r> TaskView<'r> {
             name: &task.queue.name,
             version: task.queue.version.as_deref(),
             held_by: task.holder.as_ref().map(HolderView::new),
-            failed_attempts: task.tried(),
+            failed_attempts: task.attempts,
             not_before: show(task.not_before),
             withdrawn: task.withdrawn,
         };

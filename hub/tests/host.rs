@@ -11,9 +11,9 @@ use futures::FutureExt;
 use dauer_core::model::{Status, TroubleKind};
 use dauer_core::turn::Stalled;
 use dauer_hub::{HostOptions, TroublePolicy};
-use dauer_store::{DropReason, Host, Item, Release, SessionId};
+use dauer_store::{DropReason, Host, Item, Release, SessionId, StoreLimits};
 
-use crate::support::{Act, Chain, Fate, Op, Plan, World, win_tasks, win_turns};
+use crate::support::{Act, Chain, Fate, HOUR, Op, Plan, World, win_tasks, win_turns};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_to_its_end() {
@@ -283,13 +283,36 @@ async fn turn_that_kills_its_workers_is_stalled_and_never_failed() {
     let id = world.start("chain", 1).await;
     die_with_a_turn(&world, 10, true).await;
     let began = world.elapsed();
-    world.host(Chain::new(), HostOptions::default());
+    // What its results begin is a turn of the same host.
+    world.host(Chain::new().fusing(), HostOptions::default());
     let record = world.until(&id, |record| record.trouble.is_some()).await;
     let trouble = record.trouble.unwrap();
     assert_eq!((record.status, trouble.kind), (Status::Pending, TroubleKind::HostDied));
     assert!(trouble.reason.contains("10 processes died"), "{}", trouble.reason);
     assert_eq!(world.ended(&id).await.status, Status::Completed, "after its rest it is tried again");
-    assert!(world.elapsed() - began >= Duration::from_secs(3_600));
+    let took = world.elapsed() - began;
+    assert!(took >= HOUR && took < HOUR + Duration::from_secs(60), "{took:?}: a commit ends the count");
+}
+
+/// Its trouble is counted, although the checkpoint that was refused has none.
+#[tokio::test(start_paused = true)]
+async fn turn_whose_commit_is_refused_is_tried_ever_more_rarely() {
+    let world = World::new();
+    let id = world.start("chain", 1).await;
+    world.store.set_limits(StoreLimits { checkpoint_items: 0, ..world.hub.limits() });
+    let turns = Arc::new(AtomicUsize::new(0));
+    let chain = {
+        let turns = Arc::clone(&turns);
+        Chain::new().on_turn(move |_| {
+            turns.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    };
+    world.host(chain, HostOptions::default());
+    let record = world.until(&id, |record| record.attempts == 8).await;
+    assert_eq!(record.trouble.unwrap().kind, TroubleKind::TooLarge);
+    assert!(world.elapsed() >= Duration::from_secs(5), "{:?}", world.elapsed());
+    assert_eq!(turns.load(Ordering::Relaxed), 8);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,8 +12,8 @@ use crate::ids::{MessageId, Timestamp};
 use crate::ledger::Ledger;
 use crate::limits::TurnLimits;
 use crate::model::{
-    Batch, Checkpoint, Class, Control, Encoded, History, Kind, Message, Opening, Payload, QueueKey, Record,
-    Status, Then,
+    Batch, Checkpoint, Class, Control, Deaths, Encoded, History, Kind, Message, Opening, Payload, QueueKey,
+    Record, Status, Then,
 };
 use crate::planted::{self, Bug};
 use crate::turn::act::{Effects, check_labels, invalid, split};
@@ -300,6 +300,7 @@ pub(crate) fn checkpoint(
     (consumed, history): (Vec<MessageId>, History),
 ) -> (Checkpoint, Ledger) {
     record.attempts = 0;
+    record.deaths = Deaths::default();
     record.trouble = None;
     let Effects { plan, ledger, tasks, timers, messages, .. } = effects;
     let Plan { fence, before, completions, .. } = plan;

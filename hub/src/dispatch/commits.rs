@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 
-use dauer_core::model::{Checkpoint, Details, TaskFence, Then, TroubleKind};
+use dauer_core::model::{Checkpoint, Details, TaskFence, Then, Trouble, TroubleKind};
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::Stalled;
 use dauer_core::{Epoch, InstanceId};
@@ -34,6 +34,8 @@ pub(super) struct Pending {
     /// Dropped, with the rest of this, when the store has said what became of it.
     #[allow(dead_code, reason = "kept for its end")]
     pub(super) receipt: Option<Receipt>,
+    /// The trouble that the instance had before.
+    pub(super) before: Option<Box<Trouble>>,
     /// The store once did not know the outcome; what is known of the instance is dropped in the end.
     pub(super) unknown: bool,
     pub(super) attempts: u32,
@@ -137,8 +139,9 @@ impl Dispatch {
                     _ => TroubleKind::Undecodable,
                 };
                 let stalled = Stalled::new(kind, refused.to_string());
-                let Checkpoint { fence, record, .. } = &*pending.checkpoint;
-                let (ticket, fence, before) = (pending.ticket, fence.clone(), record.trouble.clone());
+                let (ticket, fence) = (pending.ticket, pending.checkpoint.fence.clone());
+                let mut pending = pending;
+                let before = pending.before.take();
                 self.abandon(pending);
                 self.setback(ticket, fence, before.as_deref(), Setback::Stalled(stalled));
             }

@@ -233,8 +233,8 @@ fn poison(session: &Session, record: &Record) -> Option<Stalled> {
     let allowed = session.options.turn_deaths_max.saturating_add(stalled);
     (deaths >= allowed).then(|| {
         let text = format!(
-            "{deaths} processes died while they ran this turn, and nothing else was found to be the reason; mend its \
-             code, then retry the instance"
+            "{deaths} processes died while they held this turn, and it may be the reason; mend its code: the turn is \
+             tried again after a rest"
         );
         Stalled::new(TroubleKind::HostDied, text)
     })

@@ -106,7 +106,7 @@ impl Dispatch {
             return self.answer_all(given);
         }
         match result {
-            Ok(prepared) => self.prepared(ticket, given, prepared),
+            Ok(prepared) => self.prepared(ticket, given, prepared, before),
             Err(setback) => {
                 self.answer_all(given);
                 self.setback(ticket, fence, before.as_deref(), setback);
@@ -114,7 +114,13 @@ impl Dispatch {
         }
     }
 
-    fn prepared(&mut self, ticket: Ticket, given: Vec<Completion>, prepared: Prepared) {
+    fn prepared(
+        &mut self,
+        ticket: Ticket,
+        given: Vec<Completion>,
+        prepared: Prepared,
+        before: Option<Box<Trouble>>,
+    ) {
         let Prepared { mut checkpoint, details, entry, receipt } = prepared;
         if given.len() > checkpoint.completions.len() {
             let used =
@@ -127,7 +133,7 @@ impl Dispatch {
         self.slots.commits(&checkpoint.fence.instance, checkpoint.then == Then::Keep);
         self.tasks.take(checkpoint.take);
         let (unknown, attempts) = (false, 0);
-        self.commit_soon(Pending { ticket, checkpoint, details, entry, receipt, unknown, attempts });
+        self.commit_soon(Pending { ticket, checkpoint, details, entry, receipt, before, unknown, attempts });
     }
 
     /// Decides what becomes of the instance after the commit. It is kept while tasks of it run here, for their results

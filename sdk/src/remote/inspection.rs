@@ -37,7 +37,8 @@ pub(super) fn session(found: wire::Session) -> Result<Attached, String> {
         host: HostId::new(found.host).map_err(|error| error.to_string())?,
         expires_at: stamp(found.expires_at)?.unwrap_or_default(),
         lives: found.lives,
-        runs_code: found.runs_code.unwrap_or(true),
+        // A server that does not say it says how many workers its own host has, which executes no code.
+        runs_code: found.runs_code.unwrap_or(found.workers.is_none()),
     };
     let workers = found.workers.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     Ok(Attached { session, workers })
