@@ -6,7 +6,7 @@
 //! about all of them.
 //!
 //! An instance has its tasks with it: a commit finds it once, and all that it changes from there. What is not of one instance
-//! stands in [`Lists`], so that both are changed together. A task that is loaded before its instance is an orphan until then.
+//! stands in `Lists`, so that both are changed together. A task that is loaded before its instance is an orphan until then.
 //! So a task is with its instance, or an orphan of none, and never both.
 //!
 //! An operation leaves [`News`] for those who wait. The caller takes them when it has let go of its lock.
