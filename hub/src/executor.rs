@@ -162,7 +162,7 @@ pub trait Executor: Send + Sync + 'static {
         true
     }
 
-    /// How much it can have in its hands at once: no more is taken. What it says may change all the time.
+    /// The most items that it can execute at once. The host takes no more. The answer may differ from call to call.
     fn capacity(&self) -> Capacity {
         Capacity::UNBOUNDED
     }

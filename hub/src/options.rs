@@ -135,7 +135,7 @@ pub struct HostOptions {
     pub poison_delay: Duration,
     /// An activity that took its host down so often is answered as failed: it would do it again.
     pub task_attempts_max: u32,
-    /// A turn with which so many workers died is taken for what killed them: it is stalled.
+    /// Deaths of workers after which the turn that they held is taken for their cause and is stalled.
     pub turn_deaths_max: u32,
     /// An item that failed so often runs alone among its like, so that the next crash blames the right one.
     pub suspect_attempts: u32,

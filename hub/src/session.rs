@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// How long a turn rests that has stalled so many times in the same way.
+    /// The rest of a turn that has stalled `attempts` times in the same way.
     pub(crate) fn stalled_delay(&self, attempts: u32) -> Duration {
         let options = &self.options;
         let max = options.stalled_delay_max;

@@ -414,7 +414,7 @@ async fn win_before_the_answer_to_a_commit_drops_no_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn number_changes_after_many_wins_and_a_recall_names_the_one_before() {
+async fn recall_after_a_change_of_number_names_the_one_before() {
     let world = World::new();
     let begun = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&begun);

@@ -390,7 +390,7 @@ impl Record {
     ///
     /// A suspended run has begun when its history has an event: its start is the first. A run that is suspended before it began
     /// has no event that says so, and its history stays empty until it is resumed. So the length of the history is the bit by
-    /// which [`Hold::Unborn`] is told from [`Hold::Control`], and nothing else is stored for it.
+    /// which [`Hold::Unborn`] differs from [`Hold::Control`], and nothing else is stored for it.
     #[must_use]
     pub fn hold(&self) -> Hold<&InstanceId> {
         match self.status {

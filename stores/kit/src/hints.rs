@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn host_gets_the_ends_of_sessions_and_instances_and_no_other_status() {
+    fn host_gets_ends_of_sessions_and_instances_alone() {
         let listeners = Listeners::default();
         let mut host = listeners.listen(Listener::Host);
         let ended = Hint::Status(InstanceId::new("order").unwrap(), Status::Terminated);

@@ -42,7 +42,7 @@ impl Shell {
         desk
     }
 
-    /// The writer may wait for orders alone until it is told that others wait for what happens to the file.
+    /// The writer may wait for orders alone until a caller waits for changes of the file.
     fn wake(&self) {
         // A writer that is gone has nothing to tell either.
         let _ = self.shared.writer.send(Order::Wake);

@@ -329,7 +329,7 @@ impl State {
     fn begin_look(&mut self, all: bool, now: Timestamp) -> Look {
         let (turns, tasks) = self.rooms();
         self.looking = true;
-        // What becomes ready from now on is told again. A side without room stays to be looked at.
+        // Work that becomes ready from now on is reported again. A side without room stays to be looked at.
         self.unseen.turns &= turns.count == 0;
         self.unseen.tasks &= tasks.count == 0;
         let due = self.due.take();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_larger_than_the_room_is_full_and_an_empty_inbox_is_passed() {
+    fn large_turn_is_full_and_an_empty_inbox_is_passed() {
         let facts = Known::default();
         let instance = started();
         let mut small = offer_of(5, 1);

@@ -109,7 +109,7 @@ fn an_idle_writer_hardly_looks_and_is_told_of_a_write() {
         look = writer.look_after(look);
     }
     let other = connect(&file.path(), Durability::Full).expect("it opens");
-    other.execute("UPDATE dropped SET count = count + 1", []).expect("nobody else writes");
+    other.execute("UPDATE dropped SET count = count + 1", []).expect("no other connection writes");
     let orders = writer.next(&mut look).expect("there are senders");
     assert!(matches!(orders[..], [Order::Written]), "told, long before it would have looked");
     writer.has_company = true;
@@ -172,7 +172,7 @@ fn a_transaction_that_cannot_begin_is_not_executed() {
     let file = File::new("begin");
     drop(prepare(&file.path(), Durability::Full).expect("a new file"));
     let other = connect(&file.path(), Durability::Full).expect("it opens");
-    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    other.execute_batch("BEGIN IMMEDIATE").expect("no other connection writes");
     let answers = answers(&file, "", vec![vec![write_one]]);
     assert!(matches!(answers[..], [Err(Refused::NotExecuted(_))]), "{answers:?}");
     assert_eq!(count(&file), 0);
@@ -266,7 +266,7 @@ fn win_in_a_transaction_that_breaks_is_none_and_is_looked_for() {
 }
 
 #[test]
-fn win_that_may_not_be_durable_fails_the_wait_and_is_recalled_from_the_file() {
+fn win_in_doubt_fails_the_wait_and_is_recalled() {
     let file = File::new("wins-unknown");
     let (writer, desk, _sender) = writer_with_credit(&file, "PRAGMA foreign_keys = ON");
     writer.borrow_mut().serve(vec![job(vec![|scope| start(scope, "a"), break_the_commit]).0]);
@@ -285,13 +285,13 @@ fn look_that_wins_nothing_begins_no_write() {
     let file = File::new("looks");
     let (writer, desk, _sender) = writer_with_credit(&file, "");
     let other = connect(&file.path(), Durability::Full).expect("it opens");
-    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    other.execute_batch("BEGIN IMMEDIATE").expect("no other connection writes");
     assert_eq!(look(&writer, &desk).expect("it need not wait"), Next::default());
     other.execute_batch("ROLLBACK").expect("it has begun");
     desk.credit(Credit { number: 1, ..Credit::default() });
     writer.borrow_mut().serve(vec![job(vec![|scope| start(scope, "a")]).0]);
     desk.credit(Credit { number: 1, turns: Amount::items(9), ..Credit::default() });
-    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    other.execute_batch("BEGIN IMMEDIATE").expect("no other connection writes");
     let refused = look(&writer, &desk).err();
     assert!(matches!(refused, Some(Refused::NotExecuted(_))), "the control: it has to write: {refused:?}");
     other.execute_batch("ROLLBACK").expect("it has begun");

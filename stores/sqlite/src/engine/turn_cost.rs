@@ -322,7 +322,7 @@ fn turn_that_takes_one_of_many_messages_costs_like_one_without() {
 }
 
 #[test]
-fn turn_of_a_suspended_instance_with_many_messages_costs_like_one_without() {
+fn turn_of_a_suspended_instance_with_messages_costs_alike() {
     let resume = Class::Control(Control::Resume);
     compare("suspended", (Hold::Control, resume, None), |bench| {
         bench.send(MESSAGES, Class::Ordinary, None);
@@ -330,7 +330,7 @@ fn turn_of_a_suspended_instance_with_many_messages_costs_like_one_without() {
 }
 
 #[test]
-fn turn_of_a_locked_entity_with_many_messages_costs_like_one_without() {
+fn turn_of_a_locked_entity_with_messages_costs_alike() {
     let owner = "owner";
     let hold = Hold::From(InstanceId::new(owner).expect("short and printable"));
     compare("locked", (hold, Class::Ordinary, Some(owner)), |bench| {
