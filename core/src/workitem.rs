@@ -13,7 +13,7 @@ use dauer_proto::{
     TaskFailureDetails, TaskScheduledEvent, event,
 };
 
-use crate::ids::InstanceId;
+use crate::ids::{InstanceId, MessageId};
 use crate::limits::TurnLimits;
 use crate::model::{BlobError, Encoded, Record, Task, TroubleKind};
 use crate::turn::{Answer, Plan, Stalled};
@@ -118,6 +118,8 @@ pub enum Work {
     Turn(InstanceId),
     /// A task of an instance, by the event id of its schedule.
     Task(InstanceId, i32),
+    /// A task of an instance, by its id, where the event id is not known: another process had handed it out.
+    Named(InstanceId, MessageId),
 }
 
 /// The dispatches that have not been answered, by their tokens.
@@ -143,6 +145,17 @@ impl<T> Tokens<T> {
         self.newest.insert(work.clone(), token.clone());
         self.dispatched.insert(token.clone(), (work, item));
         token
+    }
+
+    /// Notes a dispatch under a token that was made elsewhere.
+    pub fn put(&mut self, token: String, work: Work, item: T) {
+        self.newest.insert(work.clone(), token.clone());
+        self.dispatched.insert(token, (work, item));
+    }
+
+    /// The tokens of the dispatches of which this is true.
+    pub fn tokens_of(&self, of: impl Fn(&T) -> bool) -> Vec<String> {
+        self.dispatched.iter().filter(|(_, (_, item))| of(item)).map(|(token, _)| token.clone()).collect()
     }
 
     /// The token that an answer belongs to: the one it names, or without one the newest dispatch of the same work.

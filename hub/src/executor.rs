@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::channel::oneshot;
 use futures::stream::{BoxStream, StreamExt};
 
-use dauer_core::InstanceId;
+use dauer_core::{HubKey, InstanceId};
 use dauer_core::cancel::Cancellation;
-use dauer_core::model::{Queues, Record};
+use dauer_core::model::{Deaths, Queues, Record};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_proto::{HistoryEvent, TaskFailureDetails};
-use dauer_store::TaskLease;
+use dauer_store::{TaskLease, TaskName};
+
+use crate::holding::Holding;
 
 /// What an executor keeps of an instance between turns: for the Rust SDK the live future.
 pub type Live = Box<dyn Any + Send>;
@@ -53,6 +56,8 @@ pub struct TurnWork {
     pub past: Past,
     /// What is new; never empty. Let go of it with the answer at the latest: then the hub need not copy it.
     pub new: Arc<Vec<HistoryEvent>>,
+    /// What a server notes of the turn. None where code runs in this process.
+    pub holding: Option<Holding>,
 }
 
 /// A worker's answer to a turn.
@@ -77,6 +82,8 @@ pub enum Unfinished {
         /// How long.
         delay: Duration,
     },
+    /// Its workers died with it during trials ([`Holding::is_poison`]).
+    Poison(Deaths),
 }
 
 impl From<Stalled> for Unfinished {
@@ -92,6 +99,26 @@ pub struct ActivityWork {
     pub lease: TaskLease,
     /// Given when nobody wants the answer any more. The work may go on all the same.
     pub cancellation: Cancellation,
+    /// What a server notes of the task. None where code runs in this process.
+    pub holding: Option<Holding>,
+}
+
+/// A request of the executor to make the session the holder of a task that one of its workers executes or has answered.
+#[derive(Debug)]
+pub struct Adoption {
+    /// The task.
+    pub task: TaskName,
+    /// Told the outcome. Dropped without one when the session has ended: the executor asks again.
+    pub outcome: oneshot::Sender<Adopted>,
+}
+
+/// The outcome of an adoption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adopted {
+    /// The session holds the task: [`Executor::activity`] is called with it.
+    Held,
+    /// The task is not open any more: it was answered or withdrawn, or its run is gone.
+    Over,
 }
 
 /// A worker's answer to an activity.
@@ -109,6 +136,8 @@ pub enum ActivityDone {
         /// How long.
         delay: Duration,
     },
+    /// Its workers died with it during trials ([`Holding::is_poison`]).
+    Crashed(Deaths),
 }
 
 /// A worker's answer to an activity, and who is to be told when it is durable.
@@ -171,6 +200,21 @@ pub trait Executor: Send + Sync + 'static {
     /// that never changes, nothing is ever told. Asked once for each session.
     fn changes(&self) -> BoxStream<'static, ()> {
         futures::stream::pending().boxed()
+    }
+
+    /// Tells the key of the hub, once, before the first session. An executor with workers elsewhere seals tokens with it.
+    fn keyed(&self, key: HubKey) {
+        let _ = key;
+    }
+
+    /// Tasks that workers execute or have answered, and that the session does not hold. Asked once for each session.
+    fn adoptions(&self) -> BoxStream<'static, Adoption> {
+        futures::stream::pending().boxed()
+    }
+
+    /// How many activities workers execute whose answers any later server takes, too. A host that stops does not wait for them.
+    fn left_behind(&self) -> usize {
+        0
     }
 
     /// Whether the results of activities that ran on this host may go into the turns they are for, without ever being

@@ -9,7 +9,7 @@ use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, FutureExt, select};
 
-use dauer_core::{HostId, SessionId};
+use dauer_core::{HostId, HubKey, SessionId};
 use dauer_store::{Env, Manage, Refused, Work};
 
 use crate::executor::Executor;
@@ -53,6 +53,10 @@ impl Host {
     /// [`Refused`] when the store can never be used: it is of a newer format, or damaged. All else is tried again.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
         let stop: Stop = stop.boxed().shared();
+        if !self.executor.runs_code() {
+            let Some(key) = self.key(&stop).await? else { return Ok(()) };
+            self.executor.keyed(key);
+        }
         loop {
             let Some((work, at)) = self.attach(&stop).await? else { return Ok(()) };
             let (session, news) = self.session(work, at);
@@ -82,17 +86,34 @@ impl Host {
 
     /// Opens a session, and says when it was asked for; `None` when told to stop before that succeeded.
     async fn attach(&self, stop: &Stop) -> Result<Option<(Arc<dyn Work>, Instant)>, Refused> {
-        let mut attempts = 0;
-        loop {
+        let opens = || async {
             let session = SessionId(u128::from(self.env.random()) << 64 | u128::from(self.env.random()));
             let (lease, runs_code) = (self.options.lease, self.executor.runs_code());
             let host = dauer_store::Host { id: self.id.clone(), session, lease, runs_code };
             let began = Instant::of(&*self.env);
-            match self.hub.attach(host).await {
-                Ok(work) => {
-                    tracing::info!(host = %self.id, ?session, "a session was opened");
-                    return Ok(Some((work, began)));
-                }
+            let work = self.hub.attach(host).await?;
+            tracing::info!(host = %self.id, ?session, "a session was opened");
+            Ok((work, began))
+        };
+        self.until_answered(stop, opens).await
+    }
+
+    /// Reads the key of the hub, which is made here if there is none; `None` when told to stop before that succeeded.
+    async fn key(&self, stop: &Stop) -> Result<Option<HubKey>, Refused> {
+        let mut candidate = [0; 32];
+        candidate.chunks_mut(8).for_each(|part| part.copy_from_slice(&self.env.random().to_le_bytes()));
+        self.until_answered(stop, || self.hub.key(HubKey(candidate))).await
+    }
+
+    /// Calls the store until it answers; `None` when told to stop before that.
+    async fn until_answered<T, F>(&self, stop: &Stop, call: impl Fn() -> F) -> Result<Option<T>, Refused>
+    where
+        F: Future<Output = Result<T, Refused>>,
+    {
+        let mut attempts = 0;
+        loop {
+            match call().await {
+                Ok(answer) => return Ok(Some(answer)),
                 Err(refused @ (Refused::Newer(_) | Refused::Corrupt(_))) => return Err(refused),
                 Err(refused) => tracing::warn!(host = %self.id, error = %refused, "no session; trying again"),
             }

@@ -16,6 +16,7 @@ mod dispatch;
 mod executor;
 mod find;
 mod history;
+mod holding;
 mod host;
 mod inspect;
 mod operate;
@@ -29,10 +30,11 @@ mod watch;
 pub use causes::with_causes;
 pub use client::{Client, ClientError, Unusable};
 pub use executor::{
-    ActivityDone, ActivityEnd, ActivityWork, Attempt, Capacity, Executor, Live, Past, Receipt, TurnDone,
-    TurnWork, Unfinished,
+    ActivityDone, ActivityEnd, ActivityWork, Adopted, Adoption, Attempt, Capacity, Executor, Live, Past,
+    Receipt, TurnDone, TurnWork, Unfinished,
 };
 pub use history::HistoryReader;
+pub use holding::Holding;
 pub use host::Host;
 pub use inspect::{HeldPhase, HeldTurn, Inspection, Inspector};
 pub use options::{HostOptions, TroublePolicy};

@@ -137,6 +137,11 @@ pub struct HostOptions {
     pub task_attempts_max: u32,
     /// Deaths of workers after which the turn that they held is taken for their cause and is stalled.
     pub turn_deaths_max: u32,
+    /// Deaths during trials, in which an item began alone, after which it is poison: seven coincidences do not happen.
+    pub trial_deaths_max: u32,
+    /// How long a task rests that a server held when its session ended: a worker may still execute it, and answers when it has
+    /// found a server again. Well above the 30 s after which the slowest published SDK comes again (docs/SERVER.md).
+    pub restart_grace: Duration,
     /// An item that failed so often runs alone among its like, so that the next crash blames the right one.
     pub suspect_attempts: u32,
     /// How long a stopping host waits for what it has in flight.
@@ -163,6 +168,8 @@ impl Default for HostOptions {
             poison_delay: Duration::from_secs(3_600),
             task_attempts_max: 10,
             turn_deaths_max: 10,
+            trial_deaths_max: 7,
+            restart_grace: Duration::from_secs(60),
             suspect_attempts: 2,
             drain_max: Duration::from_secs(10),
             trouble: TroublePolicy::default(),

@@ -1,18 +1,35 @@
 //! What workers answer.
 //!
-//! None of these calls fails: an answer that comes too late, twice or for nothing is dropped (behaviour 8), and one that
-//! makes no sense is the trouble of the instance. They return when the answer is durable, or nothing will ever come of it.
+//! An answer that comes too late, twice or for nothing is dropped (behaviour 8), and one that makes no sense is the trouble of
+//! the instance. The calls return when the answer is durable, or nothing will ever come of it.
+
+use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use dauer_core::InstanceId;
+use dauer_core::{InstanceId, MessageId};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{self, Assembled, Work};
 use dauer_hub::ActivityDone;
 use dauer_proto::{ActionType, ActivityResponse, OrchestratorAction, OrchestratorResponse};
 
+use dauer_store::{TaskFence, TaskName};
+
 use crate::flight::Event;
+use crate::seal::{Seal, Sealed};
 use crate::workers::Workers;
+
+/// What became of the answer to an activity.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub enum Brought {
+    /// It is durable, or has no effect: the worker may forget it.
+    Taken,
+    /// It may not be durable: the worker brings it again, to any server of the hub.
+    NotTaken,
+    /// It names no token and matches nothing here: [`Workers::complete_unnamed`] takes it.
+    Unnamed(ActivityResponse),
+}
 
 impl Workers {
     /// The answer to a turn, or a part of it.
@@ -64,23 +81,103 @@ impl Workers {
         let _ = settled.await;
     }
 
-    /// The answer to an activity.
-    pub async fn complete_activity(&self, response: ActivityResponse) {
-        let Ok(instance) = InstanceId::new(response.instance_id.as_str()) else { return self.drop_answer() };
-        let work = Work::Task(instance, response.task_id);
-        let dispatched = {
-            let mut state = self.state();
-            let token = state.tokens.resolve(&response.completion_token, &work);
-            token.and_then(|token| state.take(&token))
-        };
-        let Some(dispatched) = dispatched else { return self.drop_answer() };
-        let done = ActivityDone::from(workitem::activity_outcome(response));
-        let (receipt, settled) = oneshot::channel::<()>();
-        if dispatched.tell.unbounded_send(Event::Activity(done, Box::new(receipt))).is_err() {
-            return self.drop_answer();
+    /// The answer to an activity: of this process, or of an earlier server of the hub.
+    pub async fn complete_activity(&self, response: ActivityResponse) -> Brought {
+        let Ok(instance) = InstanceId::new(response.instance_id.as_str()) else { return self.dropped() };
+        let token = response.completion_token.clone();
+        if Seal::is_form(&token) {
+            let Some(seal) = self.seal().await else { return Brought::NotTaken };
+            let Some(Sealed { task, .. }) = seal.open(&instance, &token) else { return self.dropped() };
+            return self.answer(TaskName { instance, task }, &token, response).await;
         }
+        let work = Work::Task(instance, response.task_id);
+        let taken = {
+            let mut state = self.state();
+            let token = state.tokens.resolve(&token, &work);
+            token.and_then(|token| Some((token.clone(), state.task_of(&token)?)))
+        };
+        match taken {
+            Some((token, TaskFence { instance, task, .. })) => {
+                self.answer(TaskName { instance, task }, &token, response).await
+            }
+            None if token.is_empty() => Brought::Unnamed(response),
+            None => self.dropped(),
+        }
+    }
+
+    /// The answer of a worker that names no token, which matched nothing that this process has handed out. `open` are the open
+    /// tasks of its instance.
+    pub async fn complete_unnamed(&self, response: ActivityResponse, open: &[MessageId]) -> Brought {
+        let Ok(instance) = InstanceId::new(response.instance_id.as_str()) else { return self.dropped() };
+        let Some(seal) = self.seal().await else { return Brought::NotTaken };
+        let is_right = |task: &&MessageId| seal.number(&instance, **task) == response.task_id;
+        match open.iter().find(is_right) {
+            Some(task) => self.answer(TaskName { instance, task: *task }, "", response).await,
+            None => self.dropped(),
+        }
+    }
+
+    /// Brings the answer to the flight of the task, or has the session adopt the task.
+    async fn answer(&self, task: TaskName, token: &str, response: ActivityResponse) -> Brought {
+        let done = ActivityDone::from(workitem::activity_outcome(response));
+        let (settled, outcome) = oneshot::channel::<()>();
+        let sessions_ended = {
+            let mut state = self.state();
+            if state.closed {
+                return Brought::NotTaken;
+            }
+            match state.take(token).filter(|dispatched| !dispatched.tell.is_closed()) {
+                // The flight is there for as long as this lock is held.
+                Some(dispatched) => {
+                    _ = dispatched.tell.unbounded_send(Event::Activity(done, Box::new(settled)));
+                }
+                None => state.custody.answer(&task, done, settled),
+            }
+            state.sessions_ended
+        };
         self.count(&self.counts.activities);
-        let _ = settled.await;
+        let outcome = outcome.await;
+        let state = self.state();
+        match outcome {
+            Ok(()) => Brought::Taken,
+            // The session that took it ended: it may not have stored it.
+            Err(_) if state.sessions_ended != sessions_ended || state.closed => Brought::NotTaken,
+            Err(_) => Brought::Taken,
+        }
+    }
+
+    /// A worker that comes again after it has lost its stream says which tasks it executes, by their tokens. Returns those
+    /// tokens that no server of the hub has issued. The worker connects next, under the same name.
+    pub async fn resume(&self, worker: &Arc<str>, tasks: Vec<(InstanceId, String)>) -> Vec<String> {
+        let Some(seal) = self.seal().await else { return Vec::new() };
+        let until = self.env().steady().after(self.options().reconnect_grace);
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for (instance, token) in tasks {
+            match seal.open(&instance, &token) {
+                Some(sealed) => known.push((token, instance, sealed)),
+                None => unknown.push(token),
+            }
+        }
+        self.state().resume(worker, known, until);
+        unknown
+    }
+
+    /// What reads tokens, when the key of the hub is known; `None` if the workers were closed before.
+    async fn seal(&self) -> Option<Arc<Seal>> {
+        loop {
+            let known = {
+                let mut state = self.state();
+                if state.closed {
+                    return None;
+                }
+                match state.seal() {
+                    Ok(seal) => return Some(seal),
+                    Err(known) => known,
+                }
+            };
+            // It is dropped when the workers are closed.
+            let _ = known.await;
+        }
     }
 
     /// A worker does not want what it was given under this token: it is given back, and handed out again after a while.
@@ -98,8 +195,19 @@ impl Workers {
         let _ = dispatched.tell.unbounded_send(Event::Abandoned(dispatched.stream));
     }
 
+    /// The task is over: its answers have no effect.
+    pub(crate) fn answers_dropped(&self, task: MessageId) {
+        let count = self.state().custody.over(task);
+        (0..count).for_each(|_| self.drop_answer());
+    }
+
     fn drop_answer(&self) {
         self.count(&self.counts.stale);
+    }
+
+    fn dropped(&self) -> Brought {
+        self.drop_answer();
+        Brought::Taken
     }
 }
 

@@ -1,21 +1,23 @@
 //! The way of one item: to a worker, to another one when the first is gone or hangs, and back with an answer.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::channel::oneshot;
 use futures::future::{FutureExt, pending};
 use futures::stream::StreamExt;
 
-use dauer_core::model::QueueKey;
+use dauer_core::cancel::{CancelReason, Cancellation};
+use dauer_core::model::{Deaths, QueueKey};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{Assembly, Work};
-use dauer_hub::{ActivityDone, Receipt};
+use dauer_hub::{ActivityDone, Holding, Receipt};
 use dauer_proto::WorkItem;
-use dauer_store::Steady;
+use dauer_store::{Steady, TaskFence, TaskName};
 
-use crate::state::{Dispatched, Place, Side, Size, StreamId};
+use crate::custody::{Claimed, Found};
+use crate::state::{AWAY, Dispatched, Place, Side, Size, StreamId};
+use crate::trial::Trial;
 use crate::workers::Workers;
 
 /// What a flight is told.
@@ -30,6 +32,12 @@ pub(crate) enum Event {
     Abandoned(StreamId),
     /// That stream is gone. Its worker may still answer over another, perhaps without the token.
     Lost { stream: StreamId, names_tokens: bool },
+    /// The worker that had lost the stream `from` has opened the stream `to`. It executes the item if `has_it`.
+    Returned { from: StreamId, to: StreamId, has_it: bool },
+    /// A worker that has no stream yet says that it executes the task under that token.
+    Executes(Claimed),
+    /// The session is over, or another flight has the task.
+    Over,
 }
 
 /// How a flight ends.
@@ -39,19 +47,32 @@ pub(crate) enum End {
     Abandoned,
     /// No worker can read so much; the most that one could is this.
     TooLarge(usize),
-    /// Nobody is there who could take it.
+    /// No worker can take it, or the session does not hold it any more.
     Nobody,
+    /// Its workers have died with it before, and none may run it now beside what else it runs.
+    Rests,
+    /// Its workers died with it during trials.
+    Poison(Deaths),
 }
 
-/// What is on its way.
+/// An item to be executed.
 pub(crate) struct Load<'l> {
     pub(crate) work: Work,
+    /// The task, where it is one.
+    pub(crate) task: Option<&'l TaskFence>,
     pub(crate) queue: &'l QueueKey,
     pub(crate) size: Size,
     /// The highest id of an action that the run has asked for before; none has a lower one than this.
     pub(crate) last_action: i32,
     /// Makes the item, with the history or without.
     pub(crate) item: &'l (dyn Fn(bool) -> WorkItem + Send + Sync),
+    /// Notes deaths and trials.
+    pub(crate) holding: Option<&'l Holding>,
+    pub(crate) deaths: Deaths,
+    /// The task rests until then: a worker may still execute it.
+    pub(crate) rests_until: Option<Steady>,
+    /// Given when the task is not wanted, or the host stops.
+    pub(crate) cancellation: Option<&'l Cancellation>,
 }
 
 impl Load<'_> {
@@ -68,23 +89,44 @@ enum Wake {
     Event(Event),
     Room,
     Time,
+    Cancelled(CancelReason),
 }
 
-/// One item that is under way. When it is dropped nobody's answer counts any more.
+/// Where the item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whereabouts {
+    /// No worker has it.
+    Here,
+    /// The worker on that stream has it. The refusal or loss of another worker does not matter.
+    With(StreamId),
+    /// The worker that had it has lost that stream, and may still answer or come again.
+    Lost { stream: StreamId, at: Steady, names_tokens: bool },
+}
+
+/// One item between dispatch and answer. When it is dropped, answers to it count no more.
 pub(crate) struct Flight<'w> {
     workers: &'w Workers,
     tell: UnboundedSender<Event>,
     events: UnboundedReceiver<Event>,
+    task: Option<TaskFence>,
     tokens: Vec<String>,
-    /// Who has it: no other worker's refusal or loss matters.
-    current: Option<StreamId>,
+    at: Whereabouts,
     asked: BTreeSet<StreamId>,
-    /// A worker that had it was lost at this time, and may still answer.
-    lost_at: Option<Steady>,
-    /// How many workers were lost with it.
-    losses: u32,
+    /// The deaths of its workers as the store knows them.
+    deaths: Deaths,
+    /// It runs alone on its worker.
+    trial: Option<Trial>,
     /// The worker could not fetch the history.
     whole: bool,
+    /// The session is over: the worker that has it goes on.
+    is_over: bool,
+    drains: bool,
+    /// The signal of the host was given.
+    is_cancelled: bool,
+    /// It ends with an answer.
+    is_answered: bool,
+    /// When a worker was lost with it.
+    lost_at: Option<Steady>,
 }
 
 impl Drop for Flight<'_> {
@@ -93,6 +135,23 @@ impl Drop for Flight<'_> {
         let now = self.workers.env().steady();
         let until = now.after(self.workers.options().turn_answer_max);
         let mut state = self.workers.state();
+        self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
+        if let Some(TaskFence { task, instance, .. }) = &self.task {
+            let current = self.tokens.last().filter(|_| self.is_over);
+            let claimed = current.filter(|token| state.leave(token)).cloned();
+            self.tokens.retain(|token| claimed.as_ref() != Some(token));
+            state.custody.end(*task, &self.tell, claimed.map(|token| Claimed { token }));
+            // An answer that came since is not lost: another flight takes it.
+            self.events.close();
+            let name = TaskName { instance: instance.clone(), task: *task };
+            while let Ok(event) = self.events.try_recv() {
+                if let (Event::Activity(done, receipt), false) = (event, self.is_answered)
+                    && let Ok(settled) = receipt.downcast()
+                {
+                    state.custody.answer(&name, done, *settled);
+                }
+            }
+        }
         for token in &self.tokens {
             state.give_up(token, (now, until));
         }
@@ -100,48 +159,129 @@ impl Drop for Flight<'_> {
 }
 
 impl<'w> Flight<'w> {
-    pub(crate) fn new(workers: &'w Workers) -> Self {
+    pub(crate) fn new(workers: &'w Workers, load: &Load<'_>) -> Self {
         let (tell, events) = unbounded();
         Self {
             workers,
             tell,
             events,
+            task: load.task.cloned(),
             tokens: Vec::new(),
-            current: None,
+            at: Whereabouts::Here,
             asked: BTreeSet::new(),
-            lost_at: None,
-            losses: 0,
+            deaths: load.deaths,
+            trial: None,
             whole: false,
+            is_over: false,
+            drains: false,
+            is_cancelled: false,
+            is_answered: false,
+            lost_at: None,
         }
     }
 
-    /// Flies until there is an answer, or nobody is left to give one.
+    /// Flies until there is an answer, or no worker is left to give one.
     pub(crate) async fn fly(mut self, load: &Load<'_>) -> End {
+        if let Some(end) = self.take_what_is_known(load) {
+            return end;
+        }
         loop {
+            // What has come while the store was asked comes first.
+            while let Ok(event) = self.events.try_recv() {
+                if let Some(end) = self.settle(load, Wake::Event(event)) {
+                    return end;
+                }
+            }
             let wake = match self.launch(load) {
-                Launch::Sent => self.wait(self.patience(load.side()), None).await,
-                Launch::Busy(room) => self.wait(None, Some(room)).await,
-                Launch::Owed(until, room) => self.wait(until, Some(room)).await,
+                Launch::Sent(until) => self.wait(load, until, None).await,
+                Launch::Rests(until) => self.wait(load, Some(until), None).await,
+                Launch::Busy(room) => self.wait(load, None, Some(room)).await,
+                Launch::Owed(until, room) => self.wait(load, until, Some(room)).await,
+                Launch::Died => match self.count_death(load).await {
+                    Some(end) => return end,
+                    None => continue,
+                },
+                Launch::OpensTrial => match self.note_trial(load, true).await {
+                    Some(end) => return end,
+                    None => continue,
+                },
+                Launch::ClosesTrial => match self.note_trial(load, false).await {
+                    Some(end) => return end,
+                    None => continue,
+                },
+                Launch::Suspect => return End::Rests,
                 Launch::TooLarge(max) => return End::TooLarge(max),
-                Launch::Nobody(room) => match self.grace_ends(load.side()) {
-                    Some(until) => self.wait(Some(until), Some(room)).await,
+                Launch::Nobody(room) => match self.grace_ends(load) {
+                    Some(until) => self.wait(load, Some(until), Some(room)).await,
                     None => return End::Nobody,
                 },
+                Launch::Drained => return End::Nobody,
             };
-            if let Some(end) = self.settle(load, wake).await {
+            if let Some(end) = self.settle(load, wake) {
                 return end;
             }
         }
     }
 
-    /// Brings it to a worker, unless one has it.
-    fn launch(&mut self, load: &Load<'_>) -> Launch {
-        if self.current.is_some() {
-            return Launch::Sent;
+    /// Takes over what a worker does or has done with the task already.
+    fn take_what_is_known(&mut self, load: &Load<'_>) -> Option<End> {
+        let TaskFence { instance, task, .. } = load.task?;
+        let name = TaskName { instance: instance.clone(), task: *task };
+        let found = self.workers.state().custody.begin(&name, self.tell.clone());
+        match found {
+            Found::Nothing => None,
+            Found::Executes(claimed) => {
+                self.join(load, claimed);
+                None
+            }
+            Found::Answered(done, settled) => {
+                self.is_answered = true;
+                Some(End::Activity(done, Box::new(settled)))
+            }
         }
-        let streamed_from =
-            if self.whole { usize::MAX } else { self.workers.options().history_streamed_from };
+    }
+
+    /// A worker executes the task under a token of another flight, session or server.
+    fn join(&mut self, load: &Load<'_>, claimed: Claimed) {
+        let at = self.workers.env().steady();
+        let mut state = self.workers.state();
+        self.at = match state.join(&claimed.token, &self.tell, load.last_action) {
+            Some(stream) if stream != AWAY => Whereabouts::With(stream),
+            // It opens its stream within the grace.
+            _ => Whereabouts::Lost { stream: AWAY, at, names_tokens: true },
+        };
+        self.tokens.push(claimed.token);
+        state.custody.set_out(load.task.map(|fence| fence.task), true);
+    }
+
+    /// What is to be done next; sends the item to a worker if one can take it.
+    fn launch(&mut self, load: &Load<'_>) -> Launch {
         let now = self.workers.env().steady();
+        match self.at {
+            Whereabouts::With(_) => match &self.trial {
+                Some(trial) if trial.is_over(now) => Launch::ClosesTrial,
+                Some(trial) => Launch::Sent(trial.ends()),
+                None => Launch::Sent(self.patience(load.side())),
+            },
+            Whereabouts::Lost { at, names_tokens, .. } => {
+                // Replaying a turn twice does no harm. But an answer without a token could come when another worker's has
+                // been carried out, and would be taken for that to the next turn.
+                let waits = load.side() == Side::Activity || !names_tokens || self.trial.is_some();
+                let until = at.after(self.workers.options().reconnect_grace);
+                if waits && now < until { Launch::Rests(until) } else { Launch::Died }
+            }
+            Whereabouts::Here if self.drains => Launch::Drained,
+            Whereabouts::Here => match load.rests_until.filter(|until| now < *until) {
+                Some(until) => Launch::Rests(until),
+                None => self.send(load, now),
+            },
+        }
+    }
+
+    /// Sends the item to a worker, if one can take it.
+    fn send(&mut self, load: &Load<'_>, now: Steady) -> Launch {
+        let options = self.workers.options();
+        let streamed_from = if self.whole { usize::MAX } else { options.history_streamed_from };
         let mut state = self.workers.state();
         if let Work::Turn(instance) = &load.work {
             let until = state.debts.end(instance, now);
@@ -149,29 +289,61 @@ impl<'w> Flight<'w> {
                 return Launch::Owed(until, state.wait_for_room());
             }
         }
-        let (stream, streamed) =
-            match state.place(load.side(), load.queue, load.size, (&self.asked, streamed_from)) {
-                Place::Whole(stream) => (stream, false),
-                Place::Streamed(stream) => (stream, true),
-                Place::Busy(room) => return Launch::Busy(room),
-                Place::TooLarge(max) => return Launch::TooLarge(max),
-                Place::Nobody(room) => return Launch::Nobody(room),
-            };
+        if self.trial.as_ref().is_some_and(|trial| !state.is_open(trial.stream())) {
+            self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
+        }
+        let place = match &self.trial {
+            Some(trial) if !trial.is_quiet(now) => return Launch::Rests(trial.quiet_from()),
+            Some(trial) if !trial.is_noted() => return Launch::OpensTrial,
+            Some(trial) => state.place_on(trial.stream(), load.size, streamed_from),
+            None => {
+                let suspected = (self.deaths.workers, now);
+                state.place((load.side(), load.queue, load.size), (&self.asked, streamed_from), suspected, options)
+            }
+        };
+        let (stream, streamed) = match place {
+            Place::Whole(stream) => (stream, false),
+            Place::Streamed(stream) => (stream, true),
+            Place::Busy(room) => return Launch::Busy(room),
+            Place::Trial(trial) => {
+                let quiet_from = trial.quiet_from();
+                self.trial = Some(trial);
+                return Launch::Rests(quiet_from);
+            }
+            Place::Suspect => return Launch::Suspect,
+            Place::TooLarge(max) => return Launch::TooLarge(max),
+            Place::Nobody(room) => return Launch::Nobody(room),
+        };
+        // A turn of which a server died may be with a worker that names no tokens: its late answer would be taken for this one.
+        let names_tokens = state.names_tokens(stream);
+        if !names_tokens && load.side() == Side::Turn && self.deaths.servers > 0 && now < self.workers.listens_long_from() {
+            return Launch::Rests(self.workers.listens_long_from());
+        }
         let dispatched = Dispatched {
             stream,
             side: load.side(),
-            names_tokens: state.names_tokens(stream),
+            names_tokens,
+            worker: state.name_of(stream),
+            deaths: self.deaths.workers,
+            sent_at: now,
+            task: load.task.cloned(),
             tell: self.tell.clone(),
             assembly: Assembly::default(),
             last_action: load.last_action,
             lost_until: None,
+            resumed: false,
         };
         let bytes = if streamed { load.size.bare } else { load.size.whole };
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
+        state.custody.set_out(load.task.map(|fence| fence.task), true);
         self.tokens.push(token);
         self.asked.insert(stream);
-        self.current = Some(stream);
-        Launch::Sent
+        self.at = Whereabouts::With(stream);
+        let trial = self.trial.as_mut().map(|trial| {
+            trial.begins(now, options.trial_quiet);
+            trial.ends()
+        });
+        Launch::Sent(trial.unwrap_or_else(|| self.patience(load.side())))
     }
 
     /// How long a worker is waited for before another one is asked. Activities take as long as they take.
@@ -180,19 +352,14 @@ impl<'w> Flight<'w> {
         (side == Side::Turn).then(|| self.workers.env().steady().after(max))
     }
 
-    /// Until when a lost worker may still answer, if that is not over.
-    fn grace_ends(&self, side: Side) -> Option<Steady> {
-        let options = self.workers.options();
-        let grace: Duration = match side {
-            Side::Turn => options.turn_return_after,
-            Side::Activity => options.activity_return_after,
-        };
-        let until = self.lost_at?.after(grace);
+    /// Until when a worker that was lost with a turn may come again, if that is not over. For an activity it was waited before.
+    fn grace_ends(&self, load: &Load<'_>) -> Option<Steady> {
+        let until = self.lost_at.filter(|_| load.side() == Side::Turn)?.after(self.workers.options().turn_return_after);
         (self.workers.env().steady() < until).then_some(until)
     }
 
     /// What follows from what was heard; nothing when it is to go on.
-    async fn settle(&mut self, load: &Load<'_>, wake: Wake) -> Option<End> {
+    fn settle(&mut self, load: &Load<'_>, wake: Wake) -> Option<End> {
         let event = match wake {
             Wake::Event(event) => event,
             Wake::Room => return None,
@@ -200,84 +367,167 @@ impl<'w> Flight<'w> {
                 self.overdue(load);
                 return None;
             }
+            Wake::Cancelled(reason) => return self.cancelled(reason),
         };
         match event {
             Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt)),
-            Event::Activity(done, receipt) => Some(End::Activity(done, receipt)),
+            Event::Activity(done, receipt) => {
+                self.is_answered = true;
+                Some(End::Activity(done, receipt))
+            }
             // Preferably another worker has it; one that was asked already would only say the same again (behaviour 34).
-            Event::Abandoned(stream) if self.current == Some(stream) => {
-                self.current = None;
-                let other = self.workers.state().has_other(load.side(), load.queue, &self.asked);
+            Event::Abandoned(stream) if self.at == Whereabouts::With(stream) => {
+                self.comes_back(load);
+                let mut state = self.workers.state();
+                let now = self.workers.env().steady();
+                self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
+                let other = state.has_other(load.side(), load.queue, &self.asked);
                 (!other).then_some(End::Abandoned)
             }
             Event::HistoryWanted => {
-                (self.whole, self.current) = (true, None);
+                self.whole = true;
+                self.comes_back(load);
                 None
             }
-            Event::Lost { stream, names_tokens } if self.current == Some(stream) => {
-                self.current = None;
-                self.lost_at = Some(self.workers.env().steady());
-                self.losses += 1;
-                if self.losses > 1 {
-                    let (work, losses) = (&load.work, self.losses);
-                    tracing::warn!(
-                        ?work,
-                        losses,
-                        "worker after worker was lost with this; it goes to another"
-                    );
+            Event::Lost { stream, names_tokens } if self.at == Whereabouts::With(stream) => {
+                let at = self.workers.env().steady();
+                self.lost_at = Some(at);
+                self.at = Whereabouts::Lost { stream, at, names_tokens };
+                None
+            }
+            Event::Returned { from, to, has_it } => {
+                if let Whereabouts::Lost { stream, .. } = self.at
+                    && stream == from
+                {
+                    match has_it {
+                        true => self.at = Whereabouts::With(to),
+                        // It lives, and has never received the item.
+                        false => self.comes_back(load),
+                    }
                 }
-                self.late(load, names_tokens).await
+                None
+            }
+            Event::Executes(claimed) => {
+                if !matches!(self.at, Whereabouts::With(_)) {
+                    self.join(load, claimed);
+                }
+                None
+            }
+            Event::Over => {
+                self.is_over = true;
+                Some(End::Nobody)
             }
             // Of a worker that was asked before another one.
             Event::Abandoned(_) | Event::Lost { .. } => None,
         }
     }
 
-    /// The worker hangs, it seems: another one is asked if there is one. The first may still answer.
-    fn overdue(&mut self, load: &Load<'_>) {
-        if self.current.is_some() && self.workers.state().has_other(load.side(), load.queue, &self.asked) {
-            self.current = None;
-        }
-    }
-
-    /// An activity whose worker was lost is left alone for a while: the worker may only have lost its connection, and
-    /// answer over another. A turn goes on at once, unless the worker names no tokens: its answer could come when another
-    /// worker's has been carried out, and would be taken for that to the next turn.
-    async fn late(&mut self, load: &Load<'_>, names_tokens: bool) -> Option<End> {
-        if load.side() == Side::Turn && names_tokens {
-            return None;
-        }
-        let until = self.lost_at?.after(self.workers.options().activity_return_after);
-        while self.workers.env().steady() < until {
-            match self.wait(Some(until), None).await {
-                Wake::Event(Event::Activity(done, receipt)) => return Some(End::Activity(done, receipt)),
-                Wake::Event(Event::Turn(answer, receipt)) => return Some(End::Turn(answer, receipt)),
-                Wake::Event(_) | Wake::Room | Wake::Time => {}
+    fn cancelled(&mut self, reason: CancelReason) -> Option<End> {
+        self.is_cancelled = true;
+        match reason {
+            CancelReason::Draining => self.drains = true,
+            CancelReason::LeaseLost => {
+                self.is_over = true;
+                return Some(End::Nobody);
             }
+            // Its worker is not told. The answer is dropped when it comes.
+            _ => {}
         }
         None
     }
 
-    async fn wait(&mut self, until: Option<Steady>, room: Option<oneshot::Receiver<()>>) -> Wake {
+    /// No worker has the item any more.
+    fn comes_back(&mut self, load: &Load<'_>) {
+        self.at = Whereabouts::Here;
+        self.workers.state().custody.set_out(load.task.map(|fence| fence.task), false);
+    }
+
+    /// The worker hangs, it seems: another one is asked if there is one. The first may still answer.
+    fn overdue(&mut self, load: &Load<'_>) {
+        let hangs = load.side() == Side::Turn && self.trial.is_none() && matches!(self.at, Whereabouts::With(_));
+        if hangs && self.workers.state().has_other(load.side(), load.queue, &self.asked) {
+            self.comes_back(load);
+        }
+    }
+
+    /// The worker that had the item counts as dead: that is durable before the item goes to another.
+    async fn count_death(&mut self, load: &Load<'_>) -> Option<End> {
+        if let Some(trial) = self.trial.take() {
+            let now = self.workers.env().steady();
+            self.workers.state().end_trial(&trial, now);
+        }
+        let Some(holding) = load.holding else {
+            self.comes_back(load);
+            return None;
+        };
+        let Some(deaths) = holding.died(self.deaths).await else {
+            self.is_over = true;
+            return Some(End::Nobody);
+        };
+        self.deaths = deaths;
+        self.comes_back(load);
+        if deaths.workers.is_power_of_two() {
+            let (work, deaths) = (&load.work, deaths.workers);
+            tracing::warn!(?work, deaths, "a worker was lost with this item");
+        }
+        holding.is_poison(deaths).then_some(End::Poison(deaths))
+    }
+
+    /// Notes that the item is about to run alone, or that its trial is over.
+    async fn note_trial(&mut self, load: &Load<'_>, open: bool) -> Option<End> {
+        let is_held = match load.holding {
+            Some(holding) => holding.trial(open).await,
+            None => true,
+        };
+        if !is_held {
+            self.is_over = true;
+            return Some(End::Nobody);
+        }
+        if open {
+            self.trial.as_mut().into_iter().for_each(Trial::noted);
+        } else if let Some(trial) = self.trial.take() {
+            let now = self.workers.env().steady();
+            self.workers.state().end_trial(&trial, now);
+        }
+        None
+    }
+
+    async fn wait(&mut self, load: &Load<'_>, until: Option<Steady>, room: Option<oneshot::Receiver<()>>) -> Wake {
         let env = self.workers.env();
+        let cancelled = load.cancellation.filter(|_| !self.is_cancelled);
         // What is not waited for never comes.
+        let mut cancelled =
+            cancelled.map_or_else(|| pending().boxed(), |signal| signal.cancelled().boxed()).fuse();
         let mut time = until.map_or_else(|| pending().boxed(), |until| env.sleep_until(until)).fuse();
         let mut room = room.map_or_else(|| pending().boxed(), |room| room.map(drop).boxed()).fuse();
         futures::select_biased! {
             event = self.events.select_next_some() => Wake::Event(event),
+            reason = cancelled => Wake::Cancelled(reason),
             () = room => Wake::Room,
             () = time => Wake::Time,
         }
     }
 }
 
-/// How far an item has come.
+/// What a flight does next.
 enum Launch {
-    /// A worker has it.
-    Sent,
+    /// A worker has the item. It is waited for until then.
+    Sent(Option<Steady>),
+    /// Nothing before that time.
+    Rests(Steady),
+    /// Its worker counts as dead.
+    Died,
+    /// The trial is noted before the item begins.
+    OpensTrial,
+    ClosesTrial,
+    /// All workers that could take it are busy.
     Busy(oneshot::Receiver<()>),
     /// A worker without tokens has an earlier turn of the instance, until that time at most.
     Owed(Option<Steady>, oneshot::Receiver<()>),
+    /// No worker may run it beside what it runs now.
+    Suspect,
     TooLarge(usize),
     Nobody(oneshot::Receiver<()>),
+    /// The host stops, and no worker has the item.
+    Drained,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::channel::mpsc::{Sender, UnboundedSender};
 use futures::channel::oneshot;
@@ -10,12 +11,15 @@ use dauer_core::model::{Filter, QueueKey, Queues, VersionRule};
 use dauer_core::workitem::{Assembly, Tokens, Work};
 use dauer_hub::Capacity;
 use dauer_proto::{WorkItem, WorkItemRequest};
-use dauer_store::Steady;
+use dauer_store::{InstanceId, MessageId, Steady, TaskFence, TaskName};
 
+use crate::custody::{Claimed, Custody};
 use crate::debts::Debts;
 use crate::flight::Event;
 use crate::line::LineIn;
-use crate::options::Worker;
+use crate::options::{Options, Worker};
+use crate::seal::{Seal, Sealed};
+use crate::trial::Trial;
 
 /// Which kind of work an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +31,19 @@ pub(crate) enum Side {
 /// One stream, by the order in which it came.
 pub(crate) type StreamId = u64;
 
+/// No stream: the worker has lost its stream, or has not opened one yet.
+pub(crate) const AWAY: StreamId = 0;
+
 /// A connected worker.
 struct Connected {
     worker: Worker,
     turns: usize,
     activities: usize,
     line: LineIn,
+    /// When an item was sent there last.
+    last_begun: Steady,
+    /// A trial has the worker to itself.
+    reserved: bool,
 }
 
 impl Connected {
@@ -63,7 +74,27 @@ impl Connected {
     }
 
     fn has_room(&self, side: Side) -> bool {
-        self.held(side) < self.most(side) && self.load() < self.worker.items_max && self.line.has_room()
+        let free = self.held(side) < self.most(side) && self.load() < self.worker.items_max;
+        free && !self.reserved && self.line.has_room()
+    }
+
+    /// How many items it runs at once.
+    fn slots(&self) -> usize {
+        let Worker { turns_max, activities_max, items_max, .. } = self.worker;
+        turns_max.saturating_add(activities_max).min(items_max)
+    }
+
+    /// How many items with that many deaths or more it may run at once: half as many with each death.
+    fn suspects_max(&self, deaths: u32) -> usize {
+        self.slots().checked_shr(deaths).unwrap_or(0)
+    }
+
+    /// How it could get an item of that size: as a stream or not; `None` if it cannot read it.
+    fn fits(&self, size: Size, streamed_from: usize) -> Option<bool> {
+        let Worker { item_bytes_max: max, streams_history, .. } = self.worker;
+        let streamed = streams_history && (size.whole > max || size.whole - size.bare >= streamed_from);
+        let bytes = if streamed { size.bare } else { size.whole };
+        (bytes <= max).then_some(streamed)
     }
 }
 
@@ -73,6 +104,13 @@ pub(crate) struct Dispatched {
     pub(crate) side: Side,
     /// Whether the worker's answer names its token.
     pub(crate) names_tokens: bool,
+    /// The name under which the worker comes again.
+    pub(crate) worker: Option<Arc<str>>,
+    /// The lease of the task, where it is one.
+    pub(crate) task: Option<TaskFence>,
+    /// Deaths of its workers before.
+    pub(crate) deaths: u32,
+    pub(crate) sent_at: Steady,
     /// To the flight that the item is on.
     pub(crate) tell: UnboundedSender<Event>,
     /// What of the answer has come.
@@ -81,6 +119,8 @@ pub(crate) struct Dispatched {
     pub(crate) last_action: i32,
     /// The worker has lost its stream, and may answer over another one until then.
     pub(crate) lost_until: Option<Steady>,
+    /// The worker has said since that it executes the item.
+    pub(crate) resumed: bool,
 }
 
 /// An item as large as it is with and without its history.
@@ -98,6 +138,10 @@ pub(crate) enum Place {
     Streamed(StreamId),
     /// Those who could take it are busy; this tells when one no longer is.
     Busy(oneshot::Receiver<()>),
+    /// Workers died with it: it runs alone, on a worker that is reserved for it now.
+    Trial(Trial),
+    /// Workers died with it, and none may run it beside what else it runs.
+    Suspect,
     /// It is larger than any of those could read who could take it; at most so many bytes.
     TooLarge(usize),
     /// Nobody is there who could take it; this tells when somebody comes.
@@ -106,8 +150,16 @@ pub(crate) enum Place {
 
 pub(crate) struct State {
     pub(crate) tokens: Tokens<Dispatched>,
-    /// The last number that an activity was given for a worker that names no token.
-    numbers: i32,
+    pub(crate) custody: Custody,
+    /// Makes tokens of tasks, from the first session of the hub on.
+    seal: Option<Arc<Seal>>,
+    sealing: Vec<oneshot::Sender<()>>,
+    /// Numbers of dispatches of tasks. No process begins where another one did.
+    dispatches: u64,
+    /// Sessions that have ended. An answer that was given to one of them may not have been stored.
+    pub(crate) sessions_ended: u64,
+    /// No trial begins before that time, where there are few workers.
+    trials_from: Steady,
     pub(crate) debts: Debts,
     streams: BTreeMap<StreamId, Connected>,
     connected: StreamId,
@@ -120,8 +172,12 @@ impl State {
     pub(crate) fn new(seed: u128) -> Self {
         Self {
             tokens: Tokens::new(seed),
-            // Not where the last process began: what was given out by that one may still be answered.
-            numbers: (seed as u32 >> 1) as i32,
+            custody: Custody::default(),
+            seal: None,
+            sealing: Vec::new(),
+            dispatches: seed as u64,
+            sessions_ended: 0,
+            trials_from: Steady::default(),
             debts: Debts::default(),
             streams: BTreeMap::new(),
             connected: 0,
@@ -131,14 +187,161 @@ impl State {
         }
     }
 
-    pub(crate) fn connect(&mut self, worker: Worker, line: LineIn) -> StreamId {
+    pub(crate) fn connect(
+        &mut self,
+        worker: Worker,
+        line: LineIn,
+        (now, options): (Steady, &Options),
+    ) -> StreamId {
         self.connected += 1;
-        if !self.closed {
-            let connected = Connected { worker, turns: 0, activities: 0, line };
-            self.streams.insert(self.connected, connected);
-            self.tell_of_room();
+        if self.closed {
+            return self.connected;
         }
+        if let (true, Some(name)) = (worker.resumes, &worker.name) {
+            // The stream that it has lost may not have been noticed yet.
+            let old = |connected: &Connected| connected.worker.name.as_ref() == Some(name);
+            let old = self.streams.iter().filter(|(_, connected)| old(connected)).map(|(id, _)| *id);
+            for old in old.collect::<Vec<_>>() {
+                self.disconnect(old, now.after(options.reconnect_grace));
+            }
+        }
+        let (name, resumes) = (worker.name.clone(), worker.resumes);
+        let connected =
+            Connected { worker, turns: 0, activities: 0, line, last_begun: now, reserved: false };
+        self.streams.insert(self.connected, connected);
+        if let Some(name) = name {
+            self.welcome(&name, resumes, (now, options.received_after));
+        }
+        self.tell_of_room();
         self.connected
+    }
+
+    /// A worker has come again, on the newest stream: it has the items that it had received.
+    fn welcome(&mut self, name: &Arc<str>, resumes: bool, (now, received_after): (Steady, Duration)) {
+        let to = self.connected;
+        let mut held = Vec::new();
+        let lost = |dispatched: &&mut Dispatched| {
+            dispatched.worker.as_ref() == Some(name) && dispatched.lost_until.is_some()
+        };
+        for dispatched in self.tokens.all_mut().filter(lost) {
+            let from = dispatched.stream;
+            let has_it = match resumes {
+                true => std::mem::take(&mut dispatched.resumed),
+                false => now.since(dispatched.sent_at) >= received_after,
+            };
+            if has_it {
+                (dispatched.stream, dispatched.lost_until) = (to, None);
+                held.push(dispatched.side);
+            }
+            // A flight that has ended does not care.
+            let _ = dispatched.tell.unbounded_send(Event::Returned { from, to, has_it });
+        }
+        if let Some(connected) = self.streams.get_mut(&to) {
+            held.into_iter().for_each(|side| *connected.held_mut(side) += 1);
+        }
+    }
+
+    /// The key of the hub is known.
+    pub(crate) fn keyed(&mut self, seal: Seal) {
+        self.seal = Some(Arc::new(seal));
+        // Those that have gone do not wait any more.
+        self.sealing.drain(..).for_each(|waiting| _ = waiting.send(()));
+    }
+
+    /// What makes and reads tokens of tasks; else a signal for when that is known, or never will be.
+    pub(crate) fn seal(&mut self) -> Result<Arc<Seal>, oneshot::Receiver<()>> {
+        self.seal.clone().ok_or_else(|| {
+            let (tell, known) = oneshot::channel();
+            self.sealing.push(tell);
+            known
+        })
+    }
+
+    /// The session is over: its flights end.
+    pub(crate) fn session_ends(&mut self) {
+        self.sessions_ended += 1;
+        self.custody.session_ends();
+    }
+
+    /// A worker says that it executes tasks under these tokens. It opens its stream within the grace.
+    pub(crate) fn resume(
+        &mut self,
+        worker: &Arc<str>,
+        tasks: Vec<(String, InstanceId, Sealed)>,
+        until: Steady,
+    ) {
+        for (token, instance, Sealed { task, epoch, .. }) in tasks {
+            if let Some(dispatched) = self.tokens.get_mut(&token) {
+                (dispatched.worker, dispatched.resumed) = (Some(Arc::clone(worker)), true);
+                continue;
+            }
+            let name = TaskName { instance: instance.clone(), task };
+            let fence = TaskFence { task, instance: instance.clone(), epoch };
+            let (tell, _) = futures::channel::mpsc::unbounded();
+            let dispatched = Dispatched {
+                stream: AWAY,
+                side: Side::Activity,
+                names_tokens: true,
+                worker: Some(Arc::clone(worker)),
+                task: Some(fence),
+                deaths: 0,
+                sent_at: until,
+                tell,
+                assembly: Assembly::default(),
+                last_action: 0,
+                lost_until: Some(until),
+                resumed: true,
+            };
+            self.tokens.put(token.clone(), Work::Named(instance, task), dispatched);
+            let claimed = Claimed { token };
+            if let Some(flight) = self.custody.executes(&name, claimed.clone()) {
+                // A flight that ends just now does not care.
+                let _ = flight.unbounded_send(Event::Executes(claimed));
+            }
+        }
+    }
+
+    /// A flight takes over what a worker executes under a token. Returns the stream of the worker; `None` if it is gone.
+    pub(crate) fn join(
+        &mut self,
+        token: &str,
+        tell: &UnboundedSender<Event>,
+        last_action: i32,
+    ) -> Option<StreamId> {
+        let dispatched = self.tokens.get_mut(token)?;
+        dispatched.tell = tell.clone();
+        dispatched.last_action = last_action;
+        Some(if dispatched.lost_until.is_some() { AWAY } else { dispatched.stream })
+    }
+
+    /// A flight ends, and the worker goes on with the item. Returns false where no connected worker has it.
+    pub(crate) fn leave(&mut self, token: &str) -> bool {
+        let Some(dispatched) = self.tokens.get_mut(token) else { return false };
+        if !self.streams.contains_key(&dispatched.stream) {
+            return false;
+        }
+        // Its answer finds no flight.
+        dispatched.tell = futures::channel::mpsc::unbounded().0;
+        true
+    }
+
+    /// The task that was handed out under a token.
+    pub(crate) fn task_of(&mut self, token: &str) -> Option<TaskFence> {
+        self.tokens.get_mut(token)?.task.clone()
+    }
+
+    /// Forgets tokens of tasks that no flight waits for and whose worker did not come again in time.
+    pub(crate) fn sweep(&mut self, now: Steady) {
+        let gone = |dispatched: &Dispatched| {
+            dispatched.tell.is_closed() && dispatched.lost_until.is_some_and(|until| until <= now)
+        };
+        self.forget(gone);
+    }
+
+    fn forget(&mut self, gone: impl Fn(&Dispatched) -> bool) {
+        let tokens = self.tokens.tokens_of(gone);
+        tokens.iter().for_each(|token| _ = self.tokens.take(token));
+        self.custody.forget(&tokens);
     }
 
     /// A stream is gone: so is what was on its way to it, and the flights of its items are told. Its worker may answer over
@@ -152,6 +355,7 @@ impl State {
             // A flight that has ended does not care.
             let _ = dispatched.tell.unbounded_send(Event::Lost { stream, names_tokens });
         }
+        self.forget(|dispatched| dispatched.stream == stream && dispatched.tell.is_closed());
         self.tell_host();
     }
 
@@ -159,6 +363,8 @@ impl State {
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.streams.clear();
+        self.custody.close();
+        self.sealing.clear();
         self.tell_host();
     }
 
@@ -176,34 +382,108 @@ impl State {
 
     /// Where an item of that queue can go. Streams that were asked before come last; among the others the one that has
     /// the least in its hands.
+    ///
+    /// An item with deaths goes to a worker that runs few such items, or is tried on a worker of its own.
     pub(crate) fn place(
         &mut self,
-        side: Side,
-        queue: &QueueKey,
-        size: Size,
+        (side, queue, size): (Side, &QueueKey, Size),
         (asked, streamed_from): (&BTreeSet<StreamId>, usize),
+        (deaths, now): (u32, Steady),
+        options: &Options,
     ) -> Place {
         let able = || self.streams.iter().filter(|(_, connected)| connected.worker.queues.admits(queue));
-        let fits = |connected: &Connected| {
-            let Worker { item_bytes_max: max, streams_history, .. } = connected.worker;
-            let streamed = streams_history && (size.whole > max || size.whole - size.bare >= streamed_from);
-            let bytes = if streamed { size.bare } else { size.whole };
-            (bytes <= max).then_some(streamed)
-        };
         let Some(most) = able().map(|(_, connected)| connected.worker.item_bytes_max).max() else {
             return Place::Nobody(self.wait_for_room());
         };
+        let fits = |connected: &Connected| connected.fits(size, streamed_from);
         let fitting = able().filter_map(|(id, connected)| Some((*id, connected, fits(connected)?)));
         let fitting: Vec<_> = fitting.collect();
         if fitting.is_empty() {
             return Place::TooLarge(most);
         }
-        let free = fitting.into_iter().filter(|(_, connected, _)| connected.has_room(side));
-        match free.min_by_key(|(id, connected, _)| (asked.contains(id), connected.load(), *id)) {
+        let mut free: Vec<_> =
+            fitting.into_iter().filter(|(_, connected, _)| connected.has_room(side)).collect();
+        if deaths > 0 {
+            let tried = free.iter().find(|(_, connected, _)| connected.suspects_max(deaths) <= 1);
+            let tried = tried.map(|(id, ..)| *id);
+            free.retain(|(id, connected, _)| self.may_run_suspect((*id, connected), deaths, now, options));
+            if free.is_empty() {
+                return self.reserve(tried, now, options);
+            }
+        }
+        match free.into_iter().min_by_key(|(id, connected, _)| (asked.contains(id), connected.load(), *id)) {
             Some((id, _, false)) => Place::Whole(id),
             Some((id, _, true)) => Place::Streamed(id),
             None => Place::Busy(self.wait_for_room()),
         }
+    }
+
+    /// Whether the worker may run one more item with that many deaths beside what it runs.
+    fn may_run_suspect(
+        &self,
+        (stream, connected): (StreamId, &Connected),
+        deaths: u32,
+        now: Steady,
+        options: &Options,
+    ) -> bool {
+        if connected.suspects_max(deaths) <= 1 {
+            return false;
+        }
+        // What has run for long kills no worker at once.
+        let suspected = |dispatched: &&Dispatched| {
+            dispatched.stream == stream
+                && dispatched.deaths > 0
+                && now.since(dispatched.sent_at) < options.suspect_for
+        };
+        let mut running: Vec<u32> =
+            self.tokens.all().filter(suspected).map(|dispatched| dispatched.deaths).collect();
+        running.sort_unstable_by(|a, b| b.cmp(a));
+        (1..=deaths).all(|least| {
+            let beside = running.partition_point(|other| *other >= least);
+            beside < connected.suspects_max(least)
+        })
+    }
+
+    /// Reserves a worker for a trial, if one may begin now.
+    fn reserve(&mut self, stream: Option<StreamId>, now: Steady, options: &Options) -> Place {
+        let reserved = self.streams.values().filter(|connected| connected.reserved).count();
+        // A quarter of the workers, or of the time of few.
+        let many = self.streams.len() / 4;
+        let allowed = if many == 0 { reserved == 0 && now >= self.trials_from } else { reserved < many };
+        let Some(stream) = stream.filter(|_| allowed) else { return Place::Suspect };
+        let Some(connected) = self.streams.get_mut(&stream) else { return Place::Suspect };
+        connected.reserved = true;
+        let trial = Trial::reserve(stream, now, (connected.last_begun, options.trial_quiet));
+        self.tell_host();
+        Place::Trial(trial)
+    }
+
+    /// Where an item on trial goes: to the worker that is reserved for it.
+    pub(crate) fn place_on(&self, stream: StreamId, size: Size, streamed_from: usize) -> Place {
+        let connected = self.streams.get(&stream);
+        match connected.and_then(|connected| connected.fits(size, streamed_from)) {
+            Some(true) => Place::Streamed(stream),
+            Some(false) => Place::Whole(stream),
+            None => Place::Suspect,
+        }
+    }
+
+    /// The worker of a trial runs other items again.
+    pub(crate) fn end_trial(&mut self, trial: &Trial, now: Steady) {
+        self.trials_from = self.trials_from.max(trial.rest_until(now));
+        if let Some(connected) = self.streams.get_mut(&trial.stream()) {
+            connected.reserved = false;
+        }
+        self.tell_of_room();
+    }
+
+    pub(crate) fn is_open(&self, stream: StreamId) -> bool {
+        self.streams.contains_key(&stream)
+    }
+
+    /// The name under which the worker of that stream comes again.
+    pub(crate) fn name_of(&self, stream: StreamId) -> Option<Arc<str>> {
+        self.streams.get(&stream)?.worker.name.clone()
     }
 
     pub(crate) fn wait_for_room(&mut self) -> oneshot::Receiver<()> {
@@ -226,12 +506,25 @@ impl State {
         &mut self,
         work: Work,
         dispatched: Dispatched,
-        (item, bytes): (WorkItem, usize),
+        (mut item, bytes): (WorkItem, usize),
     ) -> String {
-        let Dispatched { stream, side, names_tokens, .. } = dispatched;
-        let (work, item) = if names_tokens { (work, item) } else { self.numbered(work, item) };
-        let token = self.tokens.issue(work, dispatched);
+        let Dispatched { stream, side, names_tokens, sent_at, .. } = dispatched;
+        let sealed = self.seal.clone().zip(dispatched.task.clone());
+        let token = match sealed {
+            Some((seal, TaskFence { task, instance, epoch })) if names_tokens => {
+                self.dispatches = self.dispatches.wrapping_add(1);
+                let token = seal.token(&instance, Sealed { task, epoch, dispatch: self.dispatches });
+                self.tokens.put(token.clone(), work, dispatched);
+                token
+            }
+            Some((seal, TaskFence { task, instance, .. })) => {
+                let number = seal.number(&instance, task);
+                self.tokens.issue(numbered(&mut item, work, number), dispatched)
+            }
+            None => self.tokens.issue(work, dispatched),
+        };
         if let Some(connected) = self.streams.get_mut(&stream) {
+            connected.last_begun = sent_at;
             connected.line.send(WorkItem { completion_token: token.clone(), ..item }, bytes);
             *connected.held_mut(side) += 1;
             if !connected.has_room(Side::Turn) || !connected.has_room(Side::Activity) {
@@ -244,19 +537,6 @@ impl State {
     /// Whether the worker on that stream, which is open, names the tokens of its answers.
     pub(crate) fn names_tokens(&self, stream: StreamId) -> bool {
         self.streams.get(&stream).is_none_or(|connected| connected.worker.names_tokens)
-    }
-
-    /// Gives an activity a number of its own: the one it has comes again in the next run of its instance, and the worker's
-    /// answer has nothing else to tell the two apart. The worker gives the number back and does nothing else with it.
-    fn numbered(&mut self, work: Work, mut item: WorkItem) -> (Work, WorkItem) {
-        let (Work::Task(instance, _), Some(WorkItemRequest::ActivityRequest(request))) =
-            (&work, &mut item.request)
-        else {
-            return (work, item);
-        };
-        self.numbers = self.numbers.checked_add(1).unwrap_or_default();
-        request.task_id = self.numbers;
-        (Work::Task(instance.clone(), self.numbers), item)
     }
 
     /// Whether a worker without tokens has a turn of the same instance from another flight.
@@ -332,6 +612,18 @@ impl State {
             }
         }
         queues
+    }
+}
+
+/// Gives an activity a number of its own: the one it has comes again in the next run of its instance, and the worker's
+/// answer has nothing else to tell the two apart. The worker gives the number back and does nothing else with it.
+fn numbered(item: &mut WorkItem, work: Work, number: i32) -> Work {
+    match (work, &mut item.request) {
+        (Work::Task(instance, _), Some(WorkItemRequest::ActivityRequest(request))) => {
+            request.task_id = number;
+            Work::Task(instance, number)
+        }
+        (work, _) => work,
     }
 }
 

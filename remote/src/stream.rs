@@ -62,7 +62,7 @@ impl Stream for WorkerStream {
 impl Drop for WorkerStream {
     fn drop(&mut self) {
         self.workers.count(&self.workers.counts.lost);
-        let until = self.workers.env().steady().after(self.workers.options().activity_return_after);
+        let until = self.workers.env().steady().after(self.workers.options().reconnect_grace);
         self.workers.state().disconnect(self.id, until);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dauer_store::Env;
+use dauer_store::{Env, Steady};
 
 use crate::line::line;
 use crate::options::{Options, Worker};
@@ -15,6 +15,8 @@ pub struct Workers {
     env: Arc<dyn Env>,
     options: Options,
     state: Mutex<State>,
+    /// From when on every worker that lived through the restart of a server has come again.
+    listens_long_from: Steady,
     pub(crate) counts: Counts,
 }
 
@@ -53,7 +55,10 @@ impl Workers {
     /// Nobody, yet.
     pub fn new(env: Arc<dyn Env>, options: Options) -> Arc<Self> {
         let seed = u128::from(env.random()) << 64 | u128::from(env.random());
-        Arc::new(Self { env, options, state: Mutex::new(State::new(seed)), counts: Counts::default() })
+        let rest = options.restart_grace.saturating_sub(options.listened_for);
+        let listens_long_from = env.steady().after(rest);
+        let state = Mutex::new(State::new(seed));
+        Arc::new(Self { env, options, state, listens_long_from, counts: Counts::default() })
     }
 
     /// A worker connects: what it is to do comes out of the stream, for as long as that lives. Dropping it is how a worker
@@ -61,7 +66,7 @@ impl Workers {
     #[must_use]
     pub fn connect(self: &Arc<Self>, worker: Worker) -> WorkerStream {
         let (line, items) = line(self.options.unread_bytes_max);
-        let id = self.state().connect(worker, line);
+        let id = self.state().connect(worker, line, (self.env.steady(), &self.options));
         WorkerStream::new(Arc::clone(self), id, items)
     }
 
@@ -79,7 +84,8 @@ impl Workers {
     /// Whether no stream is open and no item is out: a worker that was lost with an item may still answer it.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let state = self.state();
+        let mut state = self.state();
+        state.sweep(self.env.steady());
         state.streams() == 0 && state.tokens.all().next().is_none()
     }
 
@@ -98,6 +104,11 @@ impl Workers {
             abandoned: read(&self.counts.abandoned),
             streams_lost: read(&self.counts.lost),
         }
+    }
+
+    /// From when on every worker that lived through the restart of a server has come again.
+    pub(crate) fn listens_long_from(&self) -> Steady {
+        self.listens_long_from
     }
 
     pub(crate) fn env(&self) -> &Arc<dyn Env> {

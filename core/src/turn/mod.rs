@@ -139,6 +139,12 @@ impl Plan {
         &self.record
     }
 
+    /// The fence of the commit.
+    #[must_use]
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
     /// Whose turn it is.
     #[must_use]
     pub fn instance(&self) -> &InstanceId {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
+use futures::future::{Either, select};
 
 use dauer_core::model::{Completion, Task, TaskFence};
 use dauer_core::send;
@@ -66,7 +67,20 @@ pub(super) async fn run(session: Arc<Session>, work: ActivityWork) -> ActivityEn
     if attempts >= session.options.task_attempts_max {
         return ActivityDone::Failed(worn_out(attempts)).into();
     }
+    let rest = session.executor.runs_code().then(|| rest(&work.lease, session.options.restart_grace));
+    if let Some(rest) = rest.flatten() {
+        let rested = session.sleep(rest);
+        if let Either::Right(_) = select(rested, work.cancellation.cancelled()).await {
+            return ActivityDone::GivenUp.into();
+        }
+    }
     session.executor.activity(work).await
+}
+
+/// How long a task rests whose worker may still execute it: a server held the task, and its session has ended.
+pub(crate) fn rest(lease: &TaskLease, grace: Duration) -> Option<Duration> {
+    let rest = lease.mark?.after(grace).since(lease.now);
+    (!rest.is_zero()).then_some(rest)
 }
 
 /// What the answer of a task needs to know of it.
@@ -86,6 +100,7 @@ impl Answering {
         let outcome = match end.done {
             ActivityDone::Completed(output) => Ok(output),
             ActivityDone::Failed(details) => Err(details),
+            ActivityDone::Crashed(deaths) => Err(worn_out(deaths.workers)),
             ActivityDone::GivenUp => return Ending::GivenUp(fence, Duration::ZERO),
             ActivityDone::Returned { delay } => return Ending::GivenUp(fence, delay),
         };

@@ -16,10 +16,12 @@
 //! | `turns`, `turn`, `suspects` | turns that are to begin; taking one turn |
 //! | `commits` | checkpoints for the next commit |
 //! | `tasks`, `activity` | running tasks and results for the next answer; running one |
+//! | `adopt` | tasks that a worker executes and the session does not hold |
 //! | `cancel` | whether to look which runs are over |
 //! | `cache`, `clock` | what the next turn needs; the store's time |
 
 mod activity;
+mod adopt;
 mod cache;
 mod cancel;
 mod clock;
@@ -44,9 +46,10 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use dauer_core::InstanceId;
 use dauer_core::cancel::CancelReason;
-use dauer_store::{Committed, Delivered, Next, Recalled, Refused};
+use dauer_store::{Committed, Delivered, Next, Recalled, Refused, TaskLease};
 
 use activity::Done;
+use adopt::{Adoptions, Asking};
 use cache::Cache;
 use cancel::{Found, Lookout};
 use clock::StoreClock;
@@ -78,6 +81,9 @@ enum Step {
     TaskReleased,
     /// A win that was worth nothing was given back.
     WinReleased,
+    /// The store has said whether this session holds the tasks that its workers execute.
+    Adopted(Vec<(Asking, Result<Option<TaskLease>, Refused>)>),
+    AdoptAgain(Box<Asking>),
     MailRead(Vec<Read>),
     /// Messages of an instance could not be read; they are read again.
     MailWaits(InstanceId),
@@ -106,6 +112,7 @@ struct Dispatch {
     suspects: Suspects,
     commits: Commits,
     tasks: Tasks,
+    adoptions: Adoptions,
     lookout: Lookout,
     cache: Cache,
     clock: StoreClock,
@@ -117,6 +124,7 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
     dispatch.steps.push(stop.map(|()| Step::Stopped).boxed());
     let mut hints = dispatch.session.work.changes().fuse();
     let mut changes = dispatch.session.executor.changes().fuse();
+    let mut adoptions = dispatch.session.executor.adoptions().fuse();
     while !dispatch.is_done() {
         dispatch.begin_what_can();
         futures::select_biased! {
@@ -125,6 +133,7 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
             news = news.select_next_some() => dispatch.heard_of(news),
             hint = hints.select_next_some() => dispatch.hinted(&hint),
             () = changes.select_next_some() => dispatch.room.executor_changed(),
+            adoption = adoptions.select_next_some() => dispatch.adoptions.ask(adoption),
         }
         // All that is ready now goes into the same batches.
         while let Some(Some(step)) = dispatch.steps.next().now_or_never() {
@@ -142,6 +151,9 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
         // Also where steps are always ready, because what this host took is given back at once.
         while let Some(Some(())) = changes.next().now_or_never() {
             dispatch.room.executor_changed();
+        }
+        while let Some(Some(adoption)) = adoptions.next().now_or_never() {
+            dispatch.adoptions.ask(adoption);
         }
     }
     // What still runs here runs for nothing: the store takes no more answers of this session.
@@ -164,6 +176,7 @@ impl Dispatch {
             suspects: Suspects::default(),
             commits: Commits::default(),
             tasks,
+            adoptions: Adoptions::default(),
             lookout: Lookout::default(),
             cache: Cache::new(session.options.cache_instances_max),
             clock: StoreClock::default(),
@@ -172,9 +185,11 @@ impl Dispatch {
         (dispatch, reports)
     }
 
-    /// What was won and has not begun goes back with the end of the session.
+    /// What was won and has not begun goes back with the end of the session. So does what workers go on executing.
     fn is_done(&self) -> bool {
-        self.session.is_over() || self.stopping && self.slots.held() == 0 && self.tasks.in_flight() == 0
+        let waits_for_tasks = || self.tasks.in_flight() > self.session.executor.left_behind();
+        let drained = || self.slots.held() == 0 && !self.adoptions.are_open() && !waits_for_tasks();
+        self.session.is_over() || self.stopping && drained()
     }
 
     fn begin_what_can(&mut self) {
@@ -183,6 +198,7 @@ impl Dispatch {
         self.begin_won();
         self.send_commits();
         self.send_answers();
+        self.send_adoptions();
         self.look_if_wanted();
         self.read_mail();
         self.ask();
@@ -226,6 +242,8 @@ impl Dispatch {
                     self.wait_for_tasks(until);
                 }
             }
+            Step::Adopted(said) => self.adopted(said),
+            Step::AdoptAgain(asking) => self.adoptions.again(*asking),
             Step::MailRead(read) => self.mail_read(read),
             Step::MailWaits(instance) => self.mail_waits(instance),
             Step::Looked(found, took) => self.looked(found, took),
@@ -233,6 +251,7 @@ impl Dispatch {
             Step::Stopped => {
                 self.stopping = true;
                 self.cancel_all(CancelReason::Draining);
+                self.return_waiting_tasks();
             }
         }
     }

@@ -19,6 +19,7 @@ use dauer_store::{Cause, Delivered, Env, Item, Refused, Release, Steady, TaskLea
 use super::activity::{self, Answering, Done, Ending, Report};
 use super::{Dispatch, Step};
 use crate::executor::{ActivityWork, Receipt};
+use crate::holding::Holding;
 use crate::options::RUN_HERE_MAX;
 use crate::session::Session;
 
@@ -96,7 +97,10 @@ impl Dispatch {
         }
         let answering = Answering::of(&lease);
         let session = Arc::clone(&self.session);
-        let work = ActivityWork { lease, cancellation: cancellation.clone() };
+        let options = &self.session.options;
+        let holding = (!self.session.executor.runs_code())
+            .then(|| Holding::new(&self.session, Item::Task(lease.fence.clone()), options.trial_deaths_max));
+        let work = ActivityWork { lease, cancellation: cancellation.clone(), holding };
         let mut activity = activity::run(session, work).boxed();
         if self.tasks.may_run_here(&*self.session.env)
             && let Some(end) = AssertUnwindSafe(&mut activity).catch_unwind().now_or_never()
@@ -172,7 +176,7 @@ impl Dispatch {
     }
 
     /// Gives a task back; it stays counted as in flight until the store has it.
-    fn give_task_back(&mut self, fence: TaskFence, delay: Duration, failed: bool) {
+    pub(super) fn give_task_back(&mut self, fence: TaskFence, delay: Duration, failed: bool) {
         let session = Arc::clone(&self.session);
         let release = Release { item: Item::Task(fence), delay, trouble: None, failed };
         self.steps.push(async move { session.give_back(release).await }.map(|()| Step::TaskReleased).boxed());

@@ -10,10 +10,11 @@ use dauer_core::model::{Checkpoint, Completion, Details, Record, Trouble, Troubl
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::{self, Finished, Input, Plan, Stalled};
 use dauer_proto::{HistoryEvent, failure};
-use dauer_store::{ClaimedTurn, Fence, Refused};
+use dauer_store::{ClaimedTurn, Fence, Item, Refused};
 
 use super::cache::Entry;
 use crate::executor::{Attempt, Past, Receipt, TurnDone, TurnWork, Unfinished};
+use crate::holding::Holding;
 use crate::session::Session;
 
 /// A turn that is ready to be committed. Shared: it goes through many hands, and the store works on the same one that is
@@ -57,6 +58,7 @@ impl From<Unfinished> for Setback {
         match unfinished {
             Unfinished::Stalled(stalled) => Self::Stalled(stalled),
             Unfinished::Returned { delay } => Self::Returned(delay),
+            Unfinished::Poison(deaths) => Self::Stalled(killer(deaths.workers)),
         }
     }
 }
@@ -147,7 +149,12 @@ fn obey(plan: Plan, ledger: &Ledger, past: Past) -> Result<Prepared, Setback> {
 fn run(session: &Arc<Session>, plan: Plan, ledger: Ledger, past: Past) -> Progress {
     let past = if plan.is_fresh() { Past::History(Vec::new()) } else { past };
     let instance = ledger.instance().clone();
-    let work = TurnWork { instance, record: plan.record().clone(), past, new: plan.new_events() };
+    let holding = (!session.executor.runs_code()).then(|| {
+        let stalled = stalled_as_poison(plan.record());
+        let poison_from = session.options.trial_deaths_max.saturating_add(stalled);
+        Holding::new(session, Item::Turn(plan.fence().clone()), poison_from)
+    });
+    let work = TurnWork { instance, record: plan.record().clone(), past, new: plan.new_events(), holding };
     match session.executor.turn_at_once(work) {
         Attempt::Done(done) => {
             Progress::Done(finish(session, plan, ledger, done.map_err(Unfinished::Stalled)))
@@ -229,15 +236,22 @@ fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
 /// Why a turn is not run: too many workers died with it. Each time that it is stalled for this, it may run once more.
 fn poison(session: &Session, record: &Record) -> Option<Stalled> {
     let deaths = record.deaths.workers;
-    let stalled = record.trouble.as_ref().map_or(0, |trouble| trouble.attempts_of(TroubleKind::HostDied));
-    let allowed = session.options.turn_deaths_max.saturating_add(stalled);
-    (deaths >= allowed).then(|| {
-        let text = format!(
-            "{deaths} processes died while they held this turn, and it may be the reason; mend its code: the turn is \
-             tried again after a rest"
-        );
-        Stalled::new(TroubleKind::HostDied, text)
-    })
+    let allowed = session.options.turn_deaths_max.saturating_add(stalled_as_poison(record));
+    (deaths >= allowed).then(|| killer(deaths))
+}
+
+/// How often the turn was stalled as poison. Each time it may run once more.
+fn stalled_as_poison(record: &Record) -> u32 {
+    record.trouble.as_ref().map_or(0, |trouble| trouble.attempts_of(TroubleKind::HostDied))
+}
+
+/// Of a turn that its workers died with.
+fn killer(deaths: u32) -> Stalled {
+    let text = format!(
+        "{deaths} processes died while they held this turn, and it may be the reason; mend its code: the turn is \
+         tried again after a rest"
+    );
+    Stalled::new(TroubleKind::HostDied, text)
 }
 
 fn kind_name(kind: TroubleKind) -> &'static str {

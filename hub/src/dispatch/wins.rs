@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 
+use dauer_core::model::TaskFence;
 use dauer_store::{ClaimedTurn, Item, Release, TaskLease};
 
 use super::slots::Admitted;
@@ -53,6 +54,11 @@ impl Wins {
         self.received = Vec::new();
     }
 
+    /// Drops a task that was won and has been adopted since, under a later epoch.
+    pub(super) fn forget_task(&mut self, adopted: &TaskFence) {
+        self.tasks.retain(|lease| lease.fence.task != adopted.task);
+    }
+
     fn is_new(&self, item: &Item) -> bool {
         !self.received.contains(item) && !self.received_before.contains(item)
     }
@@ -85,8 +91,23 @@ impl Dispatch {
         self.wins.forget_received();
     }
 
+    /// A server that stops gives back the tasks that no worker has: the end of its session would mark them, and the next
+    /// server would wait for their answers.
+    pub(super) fn return_waiting_tasks(&mut self) {
+        if self.session.executor.runs_code() {
+            return;
+        }
+        for lease in std::mem::take(&mut self.wins.tasks) {
+            self.tasks.take(1);
+            self.give_task_back(lease.fence, Duration::ZERO, false);
+        }
+    }
+
     /// Begins what has a place now.
     pub(super) fn begin_won(&mut self) {
+        if self.stopping {
+            self.return_waiting_tasks();
+        }
         while !self.wins.turns.is_empty() && self.room.for_won_turns(self.load()) > 0 {
             self.wins.turns.pop_front().into_iter().for_each(|turn| self.won_turn(turn));
         }

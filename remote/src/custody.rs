@@ -1,0 +1,255 @@
+//! Tasks by their ids: those that flights have, and those that a worker executes or has answered before a flight has them. A
+//! server before this one had handed those out, or the session before this one.
+//!
+//! Invariants:
+//! - A task is known in one way: by a flight, by the token under which a worker executes it, or by its answer.
+//! - An answer that no flight has stays here until the session holds its task, or the store says that the task is over.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::Waker;
+
+use futures::channel::mpsc::UnboundedSender;
+use futures::channel::oneshot;
+
+use dauer_core::{InstanceId, MessageId};
+use dauer_hub::ActivityDone;
+use dauer_store::TaskName;
+
+use crate::flight::Event;
+
+/// Told when an answer is settled. Dropped by the hub, or sent when the answer has no effect.
+pub(crate) type Settled = oneshot::Sender<()>;
+
+/// What is known of a task.
+enum Known {
+    Flight {
+        instance: InstanceId,
+        tell: UnboundedSender<Event>,
+        /// A worker has it, and may answer it to any server.
+        is_out: bool,
+    },
+    Executes(Claimed),
+    Answered {
+        done: ActivityDone,
+        settled: Vec<Settled>,
+    },
+}
+
+/// A worker executes a task under a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claimed {
+    pub(crate) token: String,
+}
+
+/// What a flight finds when it begins.
+pub(crate) enum Found {
+    Nothing,
+    Executes(Claimed),
+    Answered(ActivityDone, Vec<Settled>),
+}
+
+#[derive(Default)]
+pub(crate) struct Custody {
+    tasks: BTreeMap<MessageId, Known>,
+    /// Tasks that the session is to adopt.
+    wanted: VecDeque<TaskName>,
+    /// Of the stream of adoptions.
+    waker: Option<Waker>,
+}
+
+impl Custody {
+    /// A flight has the task from now on. An earlier flight of the task ends.
+    pub(crate) fn begin(&mut self, task: &TaskName, tell: UnboundedSender<Event>) -> Found {
+        let flight = Known::Flight { instance: task.instance.clone(), tell, is_out: false };
+        match self.tasks.insert(task.task, flight) {
+            None => Found::Nothing,
+            Some(Known::Executes(claimed)) => Found::Executes(claimed),
+            Some(Known::Answered { done, settled }) => Found::Answered(done, settled),
+            Some(Known::Flight { tell, .. }) => {
+                let _ = tell.unbounded_send(Event::Over);
+                Found::Nothing
+            }
+        }
+    }
+
+    /// Whether a worker has the task of that flight.
+    pub(crate) fn set_out(&mut self, task: Option<MessageId>, out: bool) {
+        if let Some(Known::Flight { is_out, .. }) = task.and_then(|task| self.tasks.get_mut(&task)) {
+            *is_out = out;
+        }
+    }
+
+    /// How many tasks of flights workers have.
+    pub(crate) fn out(&self) -> usize {
+        self.tasks.values().filter(|known| matches!(known, Known::Flight { is_out: true, .. })).count()
+    }
+
+    /// The flight with that channel ends. A worker goes on executing the task where `claimed` says so.
+    pub(crate) fn end(&mut self, task: MessageId, flight: &UnboundedSender<Event>, claimed: Option<Claimed>) {
+        let is_own = matches!(
+            self.tasks.get(&task),
+            Some(Known::Flight { tell, .. }) if tell.same_receiver(flight)
+        );
+        if is_own {
+            self.tasks.remove(&task);
+            self.tasks.extend(claimed.map(|claimed| (task, Known::Executes(claimed))));
+        }
+    }
+
+    /// The session of all flights is over.
+    pub(crate) fn session_ends(&mut self) {
+        for known in self.tasks.values() {
+            if let Known::Flight { tell, .. } = known {
+                let _ = tell.unbounded_send(Event::Over);
+            }
+        }
+    }
+
+    /// A worker answers a task under the token of another process or session. Goes to the flight, or waits until one has
+    /// the task.
+    pub(crate) fn answer(&mut self, task: &TaskName, done: ActivityDone, settled: Settled) {
+        match self.tasks.get_mut(&task.task) {
+            Some(Known::Flight { tell, .. }) => {
+                // A flight that has ended drops the sender: the caller learns of it.
+                let _ = tell.unbounded_send(Event::Activity(done, Box::new(settled)));
+            }
+            // The first answer counts; both workers wait for it.
+            Some(Known::Answered { settled: waiting, .. }) => waiting.push(settled),
+            Some(Known::Executes(_)) | None => {
+                self.tasks.insert(task.task, Known::Answered { done, settled: vec![settled] });
+                self.want(task);
+            }
+        }
+    }
+
+    /// A worker says that it executes the task under that token. Returns the channel of the flight that has the task.
+    pub(crate) fn executes(&mut self, task: &TaskName, claimed: Claimed) -> Option<UnboundedSender<Event>> {
+        match self.tasks.get(&task.task) {
+            Some(Known::Flight { tell, .. }) => return Some(tell.clone()),
+            Some(Known::Answered { .. }) => {}
+            Some(Known::Executes(_)) => _ = self.tasks.insert(task.task, Known::Executes(claimed)),
+            None => {
+                self.tasks.insert(task.task, Known::Executes(claimed));
+                self.want(task);
+            }
+        }
+        None
+    }
+
+    /// The worker that executed tasks under these tokens is gone.
+    pub(crate) fn forget(&mut self, tokens: &[String]) {
+        let gone = |known: &Known| matches!(known, Known::Executes(claimed) if tokens.contains(&claimed.token));
+        self.tasks.retain(|_, known| !gone(known));
+    }
+
+    /// The flight of a task of that instance whose id is right.
+    pub(crate) fn flight_of(
+        &self,
+        of: &InstanceId,
+        is_right: impl Fn(MessageId) -> bool,
+    ) -> Option<MessageId> {
+        let flights = self.tasks.iter().filter(|(_, known)| match known {
+            Known::Flight { instance, .. } => instance == of,
+            Known::Executes(_) | Known::Answered { .. } => false,
+        });
+        flights.map(|(task, _)| *task).find(|task| is_right(*task))
+    }
+
+    /// Has the session adopt a task.
+    pub(crate) fn want(&mut self, task: &TaskName) {
+        self.wanted.push_back(task.clone());
+        self.waker.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// The next task that the session is to adopt. `waker` is woken when there is one.
+    pub(crate) fn next_wanted(&mut self, waker: &Waker) -> Option<TaskName> {
+        let next = self.wanted.pop_front();
+        if next.is_none() {
+            self.waker = Some(waker.clone());
+        }
+        next
+    }
+
+    /// The task is not open any more: its answer has no effect. Returns how many answers were dropped.
+    pub(crate) fn over(&mut self, task: MessageId) -> usize {
+        if let Some(Known::Flight { .. }) = self.tasks.get(&task) {
+            return 0;
+        }
+        let Some(Known::Answered { settled, .. }) = self.tasks.remove(&task) else { return 0 };
+        let count = settled.len();
+        for settled in settled {
+            // The caller may have gone.
+            let _ = settled.send(());
+        }
+        count
+    }
+
+    /// Nothing comes of what waits here: the workers take their answers to another server.
+    pub(crate) fn close(&mut self) {
+        self.tasks.retain(|_, known| matches!(known, Known::Flight { .. }));
+        self.wanted.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::channel::mpsc::unbounded;
+
+    fn task(number: u8) -> TaskName {
+        TaskName { instance: InstanceId::new("order").unwrap(), task: MessageId([number; 16]) }
+    }
+
+    fn done() -> ActivityDone {
+        ActivityDone::Completed(None)
+    }
+
+    #[test]
+    fn answer_without_a_flight_waits_for_one_and_is_wanted_once() {
+        let mut custody = Custody::default();
+        let (first, second) = (oneshot::channel(), oneshot::channel());
+        custody.answer(&task(1), done(), first.0);
+        custody.answer(&task(1), ActivityDone::GivenUp, second.0);
+        assert_eq!(custody.next_wanted(Waker::noop()), Some(task(1)));
+        assert_eq!(custody.next_wanted(Waker::noop()), None);
+        let (tell, _events) = unbounded();
+        match custody.begin(&task(1), tell) {
+            Found::Answered(answer, settled) => assert_eq!((answer, settled.len()), (done(), 2)),
+            _ => panic!("the answer is there"),
+        }
+    }
+
+    #[test]
+    fn answer_to_a_task_that_is_over_is_settled() {
+        let mut custody = Custody::default();
+        let (settled, outcome) = oneshot::channel();
+        custody.answer(&task(1), done(), settled);
+        assert_eq!((custody.over(task(1).task), custody.over(task(1).task)), (1, 0));
+        assert_eq!(futures::executor::block_on(outcome), Ok(()));
+    }
+
+    #[test]
+    fn later_flight_of_a_task_ends_the_earlier_one() {
+        let mut custody = Custody::default();
+        let ((one, mut events), (two, _other)) = (unbounded(), unbounded());
+        custody.begin(&task(1), one.clone());
+        custody.begin(&task(1), two.clone());
+        assert!(matches!(events.try_recv(), Ok(Event::Over)));
+        custody.set_out(Some(task(1).task), true);
+        custody.end(task(1).task, &one, None);
+        assert_eq!(custody.out(), 1, "the end of the earlier one changes nothing");
+        custody.end(task(1).task, &two, Some(Claimed { token: "t".into() }));
+        assert_eq!(custody.out(), 0);
+        let (three, _events) = unbounded();
+        assert!(matches!(custody.begin(&task(1), three), Found::Executes(claimed) if claimed.token == "t"));
+    }
+
+    #[test]
+    fn task_whose_worker_is_gone_is_forgotten() {
+        let mut custody = Custody::default();
+        assert!(custody.executes(&task(1), Claimed { token: "t".into() }).is_none());
+        custody.forget(&["t".to_owned()]);
+        let (tell, _events) = unbounded();
+        assert!(matches!(custody.begin(&task(1), tell), Found::Nothing));
+    }
+}
