@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use futures::channel::oneshot;
 use futures::stream::{BoxStream, StreamExt};
 
-use dauer_core::{HubKey, InstanceId};
 use dauer_core::cancel::Cancellation;
 use dauer_core::model::{Deaths, Queues, Record};
 use dauer_core::turn::{Answer, Stalled};
+use dauer_core::{HubKey, InstanceId};
 use dauer_proto::{HistoryEvent, TaskFailureDetails};
 use dauer_store::{TaskLease, TaskName};
 

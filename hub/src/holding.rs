@@ -64,7 +64,8 @@ impl Holding {
             match call().await {
                 Some(Ok(answer)) => return Some(answer),
                 // What a store does not answer it leaves unknown; none should.
-                None | Some(Err(Refused::NotExecuted(_) | Refused::Unknown(_))) if !self.session.is_over() => {}
+                None | Some(Err(Refused::NotExecuted(_) | Refused::Unknown(_)))
+                    if !self.session.is_over() => {}
                 _ => return None,
             }
             let delay = self.session.retry_delay(attempts).min(self.session.options.poll_max);

@@ -51,6 +51,10 @@ pub(crate) const MAIL_READS_MAX: usize = 32;
 /// renewals and clients are not held up for longer than they would be by the tasks themselves.
 pub(crate) const RUN_HERE_MAX: Duration = Duration::from_millis(10);
 
+/// How often a session takes a task back for an answer that a worker has given. Another server takes the task for its own
+/// worker's answer at most once, and then the task is over.
+pub(crate) const ANSWER_ADOPTIONS_MAX: u32 = 3;
+
 /// Turns of a look for what no host seems to be able to run: enough to show it, few enough that one whose host is merely busy is
 /// seldom among them.
 pub(crate) const EXPLAINED_MAX: usize = 16;

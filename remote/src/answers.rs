@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use dauer_core::{InstanceId, MessageId};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{self, Assembled, Work};
+use dauer_core::{InstanceId, MessageId};
 use dauer_hub::ActivityDone;
 use dauer_proto::{ActionType, ActivityResponse, OrchestratorAction, OrchestratorResponse};
 
@@ -117,32 +117,26 @@ impl Workers {
         }
     }
 
-    /// Brings the answer to the flight of the task, or has the session adopt the task.
+    /// Brings the answer to the flight of the task, or has the session adopt the task. An answer that a session may not have
+    /// stored before it ended goes to the next one.
     async fn answer(&self, task: TaskName, token: &str, response: ActivityResponse) -> Brought {
         let done = ActivityDone::from(workitem::activity_outcome(response));
-        let (settled, outcome) = oneshot::channel::<()>();
-        let sessions_ended = {
-            let mut state = self.state();
-            if state.closed {
-                return Brought::NotTaken;
-            }
-            match state.take(token).filter(|dispatched| !dispatched.tell.is_closed()) {
-                // The flight is there for as long as this lock is held.
-                Some(dispatched) => {
-                    _ = dispatched.tell.unbounded_send(Event::Activity(done, Box::new(settled)));
-                }
-                None => state.custody.answer(&task, done, settled),
-            }
-            state.sessions_ended
-        };
         self.count(&self.counts.activities);
-        let outcome = outcome.await;
-        let state = self.state();
-        match outcome {
-            Ok(()) => Brought::Taken,
-            // The session that took it ended: it may not have stored it.
-            Err(_) if state.sessions_ended != sessions_ended || state.closed => Brought::NotTaken,
-            Err(_) => Brought::Taken,
+        loop {
+            let (settled, outcome) = oneshot::channel::<()>();
+            let sessions_ended = {
+                let mut state = self.state();
+                if state.closed {
+                    return Brought::NotTaken;
+                }
+                state.answer(&task, token, done.clone(), settled);
+                state.sessions_ended
+            };
+            let outcome = outcome.await;
+            let is_settled = outcome.is_ok() || self.state().sessions_ended == sessions_ended;
+            if is_settled && !self.is_closed() {
+                return Brought::Taken;
+            }
         }
     }
 

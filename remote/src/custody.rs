@@ -11,7 +11,7 @@ use std::task::Waker;
 use futures::channel::mpsc::UnboundedSender;
 use futures::channel::oneshot;
 
-use dauer_core::{InstanceId, MessageId};
+use dauer_core::MessageId;
 use dauer_hub::ActivityDone;
 use dauer_store::TaskName;
 
@@ -23,7 +23,6 @@ pub(crate) type Settled = oneshot::Sender<()>;
 /// What is known of a task.
 enum Known {
     Flight {
-        instance: InstanceId,
         tell: UnboundedSender<Event>,
         /// A worker has it, and may answer it to any server.
         is_out: bool,
@@ -60,7 +59,7 @@ pub(crate) struct Custody {
 impl Custody {
     /// A flight has the task from now on. An earlier flight of the task ends.
     pub(crate) fn begin(&mut self, task: &TaskName, tell: UnboundedSender<Event>) -> Found {
-        let flight = Known::Flight { instance: task.instance.clone(), tell, is_out: false };
+        let flight = Known::Flight { tell, is_out: false };
         match self.tasks.insert(task.task, flight) {
             None => Found::Nothing,
             Some(Known::Executes(claimed)) => Found::Executes(claimed),
@@ -138,21 +137,9 @@ impl Custody {
 
     /// The worker that executed tasks under these tokens is gone.
     pub(crate) fn forget(&mut self, tokens: &[String]) {
-        let gone = |known: &Known| matches!(known, Known::Executes(claimed) if tokens.contains(&claimed.token));
+        let gone =
+            |known: &Known| matches!(known, Known::Executes(claimed) if tokens.contains(&claimed.token));
         self.tasks.retain(|_, known| !gone(known));
-    }
-
-    /// The flight of a task of that instance whose id is right.
-    pub(crate) fn flight_of(
-        &self,
-        of: &InstanceId,
-        is_right: impl Fn(MessageId) -> bool,
-    ) -> Option<MessageId> {
-        let flights = self.tasks.iter().filter(|(_, known)| match known {
-            Known::Flight { instance, .. } => instance == of,
-            Known::Executes(_) | Known::Answered { .. } => false,
-        });
-        flights.map(|(task, _)| *task).find(|task| is_right(*task))
     }
 
     /// Has the session adopt a task.
@@ -194,6 +181,7 @@ impl Custody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dauer_core::InstanceId;
     use futures::channel::mpsc::unbounded;
 
     fn task(number: u8) -> TaskName {
@@ -222,10 +210,10 @@ mod tests {
     #[test]
     fn answer_to_a_task_that_is_over_is_settled() {
         let mut custody = Custody::default();
-        let (settled, outcome) = oneshot::channel();
+        let (settled, mut outcome) = oneshot::channel();
         custody.answer(&task(1), done(), settled);
         assert_eq!((custody.over(task(1).task), custody.over(task(1).task)), (1, 0));
-        assert_eq!(futures::executor::block_on(outcome), Ok(()));
+        assert_eq!(outcome.try_recv(), Ok(Some(())));
     }
 
     #[test]

@@ -5,18 +5,26 @@ use futures::channel::mpsc::channel;
 use futures::stream::{BoxStream, StreamExt};
 use prost::Message;
 
+use std::time::Duration;
+
+use dauer_core::HubKey;
 use dauer_core::model::{BlobError, Queues, TroubleKind};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{self, Work};
 use dauer_hub::{
-    ActivityDone, ActivityEnd, ActivityWork, Capacity, Executor, Past, TurnDone, TurnWork, Unfinished,
+    ActivityDone, ActivityEnd, ActivityWork, Adoption, Capacity, Executor, Past, TurnDone, TurnWork,
+    Unfinished,
 };
 use dauer_proto::{
     ActionType, EventType, HistoryEvent, OrchestrationStatus, OrchestratorRequest, TaskFailureDetails,
     WorkItem, WorkItemRequest, action, failure,
 };
 
+use dauer_store::{Steady, TaskLease};
+
+use crate::adoptions::Adoptions;
 use crate::flight::{End, Flight, Load};
+use crate::seal::Seal;
 use crate::state::Size;
 use crate::workers::Workers;
 
@@ -47,8 +55,23 @@ impl Executor for Workers {
         changes.boxed()
     }
 
+    fn keyed(&self, key: HubKey) {
+        self.state().keyed(Seal::new(key));
+    }
+
+    fn adoptions(&self) -> BoxStream<'static, Adoption> {
+        match self.shared() {
+            Some(workers) => Adoptions { workers }.boxed(),
+            None => futures::stream::empty().boxed(),
+        }
+    }
+
+    fn left_behind(&self) -> usize {
+        self.state().custody.out()
+    }
+
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
-        let TurnWork { instance, record, past, new } = work;
+        let TurnWork { instance, record, past, new, holding } = work;
         let Past::History(past) = past else { return Err(not_live().into()) };
         let past_bytes: usize = past.iter().map(Message::encoded_len).sum();
         let sent = (workitem::Past::Sent(past), new.to_vec());
@@ -59,20 +82,34 @@ impl Executor for Workers {
         let size = Size { whole, bare: whole.saturating_sub(past_bytes) };
         let item = |streamed: bool| turn_item(&request, streamed);
         let last_action = last_action(&request.past_events);
-        let load = Load { work: Work::Turn(instance), queue: &record.queue, size, last_action, item: &item };
-        let (answer, receipt) = match Flight::new(self).fly(&load).await {
+        let load = Load {
+            work: Work::Turn(instance),
+            task: None,
+            queue: &record.queue,
+            size,
+            last_action,
+            item: &item,
+            holding: holding.as_ref(),
+            deaths: record.deaths,
+            rests_until: None,
+            cancellation: None,
+        };
+        let (answer, receipt) = match Flight::new(self, &load).fly(&load).await {
             End::Turn(answer, receipt) => (without_entities(answer?), Some(receipt)),
             End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None),
             End::Abandoned => return Err(abandoned().into()),
+            End::Rests => return Err(Unfinished::Returned { delay: self.suspect_delay() }),
+            End::Poison(deaths) => return Err(Unfinished::Poison(deaths)),
             End::Nobody | End::Activity(..) => {
-                return Err(Unfinished::Returned { delay: std::time::Duration::ZERO });
+                return Err(Unfinished::Returned { delay: Duration::ZERO });
             }
         };
         Ok(TurnDone { answer, live: None, past: request.past_events, receipt })
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
-        let task = &work.lease.task;
+        let ActivityWork { lease, cancellation, holding } = &work;
+        let task = &lease.task;
         let request = match workitem::activity_request(task) {
             Ok(request) => request,
             Err(error) => {
@@ -87,17 +124,40 @@ impl Executor for Workers {
         };
         let load = Load {
             work: Work::Task(task.instance.clone(), task.event_id),
+            task: Some(&lease.fence),
             queue: &task.queue,
             size: Size { whole: bytes, bare: bytes },
             last_action: NO_ACTION_ID,
             item: &item,
+            holding: holding.as_ref(),
+            deaths: lease.deaths,
+            rests_until: self.rests_until(lease),
+            cancellation: Some(cancellation),
         };
-        match Flight::new(self).fly(&load).await {
+        match Flight::new(self, &load).fly(&load).await {
             End::Activity(done, receipt) => ActivityEnd { done, receipt: Some(receipt) },
             End::TooLarge(max) => ActivityDone::Failed(too_large("the activity's input", bytes, max)).into(),
             End::Abandoned => ActivityDone::Returned { delay: self.options().abandon_delay }.into(),
+            End::Rests => ActivityDone::Returned { delay: self.suspect_delay() }.into(),
+            End::Poison(deaths) => ActivityDone::Crashed(deaths).into(),
             End::Nobody | End::Turn(..) => ActivityDone::GivenUp.into(),
         }
+    }
+}
+
+impl Workers {
+    /// Until when a task rests that another server held: its worker may still execute it, and answer here.
+    fn rests_until(&self, lease: &TaskLease) -> Option<Steady> {
+        let mark = lease.mark?;
+        let rest = mark.after(self.options().restart_grace).since(lease.now);
+        Some(self.env().steady().after(rest).max(self.listens_long_from()))
+    }
+
+    /// How long a suspect rests that no worker may run now.
+    fn suspect_delay(&self) -> Duration {
+        let least = self.options().suspect_delay;
+        let millis = u64::try_from(least.as_millis()).unwrap_or(u64::MAX - 1);
+        least + Duration::from_millis(self.env().random() % (millis + 1))
     }
 }
 

@@ -79,7 +79,7 @@ impl Load<'_> {
     fn side(&self) -> Side {
         match self.work {
             Work::Turn(_) => Side::Turn,
-            Work::Task(..) => Side::Activity,
+            Work::Task(..) | Work::Named(..) => Side::Activity,
         }
     }
 }
@@ -298,7 +298,12 @@ impl<'w> Flight<'w> {
             Some(trial) => state.place_on(trial.stream(), load.size, streamed_from),
             None => {
                 let suspected = (self.deaths.workers, now);
-                state.place((load.side(), load.queue, load.size), (&self.asked, streamed_from), suspected, options)
+                state.place(
+                    (load.side(), load.queue, load.size),
+                    (&self.asked, streamed_from),
+                    suspected,
+                    options,
+                )
             }
         };
         let (stream, streamed) = match place {
@@ -316,7 +321,11 @@ impl<'w> Flight<'w> {
         };
         // A turn of which a server died may be with a worker that names no tokens: its late answer would be taken for this one.
         let names_tokens = state.names_tokens(stream);
-        if !names_tokens && load.side() == Side::Turn && self.deaths.servers > 0 && now < self.workers.listens_long_from() {
+        if !names_tokens
+            && load.side() == Side::Turn
+            && self.deaths.servers > 0
+            && now < self.workers.listens_long_from()
+        {
             return Launch::Rests(self.workers.listens_long_from());
         }
         let dispatched = Dispatched {
@@ -354,7 +363,10 @@ impl<'w> Flight<'w> {
 
     /// Until when a worker that was lost with a turn may come again, if that is not over. For an activity it was waited before.
     fn grace_ends(&self, load: &Load<'_>) -> Option<Steady> {
-        let until = self.lost_at.filter(|_| load.side() == Side::Turn)?.after(self.workers.options().turn_return_after);
+        let until = self
+            .lost_at
+            .filter(|_| load.side() == Side::Turn)?
+            .after(self.workers.options().turn_return_after);
         (self.workers.env().steady() < until).then_some(until)
     }
 
@@ -444,7 +456,8 @@ impl<'w> Flight<'w> {
 
     /// The worker hangs, it seems: another one is asked if there is one. The first may still answer.
     fn overdue(&mut self, load: &Load<'_>) {
-        let hangs = load.side() == Side::Turn && self.trial.is_none() && matches!(self.at, Whereabouts::With(_));
+        let hangs =
+            load.side() == Side::Turn && self.trial.is_none() && matches!(self.at, Whereabouts::With(_));
         if hangs && self.workers.state().has_other(load.side(), load.queue, &self.asked) {
             self.comes_back(load);
         }
@@ -492,7 +505,12 @@ impl<'w> Flight<'w> {
         None
     }
 
-    async fn wait(&mut self, load: &Load<'_>, until: Option<Steady>, room: Option<oneshot::Receiver<()>>) -> Wake {
+    async fn wait(
+        &mut self,
+        load: &Load<'_>,
+        until: Option<Steady>,
+        room: Option<oneshot::Receiver<()>>,
+    ) -> Wake {
         let env = self.workers.env();
         let cancelled = load.cancellation.filter(|_| !self.is_cancelled);
         // What is not waited for never comes.

@@ -73,14 +73,16 @@ impl Seal {
     /// The number by which a worker that names no tokens knows a task: the same in every server.
     pub(crate) fn number(&self, instance: &InstanceId, task: MessageId) -> i32 {
         let code = self.code(b"number", instance, &task.0).finalize().into_bytes();
-        let [a, b, c, d, ..] = *code.as_ref() else { return 0 };
+        let [a, b, c, d, ..]: [u8; 32] = code.into();
         // Without the sign.
         i32::from_le_bytes([a, b, c, d & 0x7f])
     }
 
     fn code(&self, purpose: &[u8], instance: &InstanceId, body: &[u8]) -> Hmac<Sha256> {
-        // A hash of any key is a key: no length is refused.
-        let mut code = <Hmac<Sha256> as KeyInit>::new(&self.key.0.into());
+        // A key that is shorter than a block of the hash is filled up with zeros, by definition.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&self.key.0);
+        let mut code = <Hmac<Sha256> as KeyInit>::new(&block.into());
         // The purpose and the body have one length each, so that no two texts are the same.
         code.update(purpose);
         code.update(body);

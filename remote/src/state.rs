@@ -9,11 +9,11 @@ use futures::channel::oneshot;
 
 use dauer_core::model::{Filter, QueueKey, Queues, VersionRule};
 use dauer_core::workitem::{Assembly, Tokens, Work};
-use dauer_hub::Capacity;
+use dauer_hub::{ActivityDone, Capacity};
 use dauer_proto::{WorkItem, WorkItemRequest};
-use dauer_store::{InstanceId, MessageId, Steady, TaskFence, TaskName};
+use dauer_store::{InstanceId, Steady, TaskFence, TaskName};
 
-use crate::custody::{Claimed, Custody};
+use crate::custody::{Claimed, Custody, Settled};
 use crate::debts::Debts;
 use crate::flight::Event;
 use crate::line::LineIn;
@@ -206,8 +206,7 @@ impl State {
             }
         }
         let (name, resumes) = (worker.name.clone(), worker.resumes);
-        let connected =
-            Connected { worker, turns: 0, activities: 0, line, last_begun: now, reserved: false };
+        let connected = Connected { worker, turns: 0, activities: 0, line, last_begun: now, reserved: false };
         self.streams.insert(self.connected, connected);
         if let Some(name) = name {
             self.welcome(&name, resumes, (now, options.received_after));
@@ -323,6 +322,17 @@ impl State {
         // Its answer finds no flight.
         dispatched.tell = futures::channel::mpsc::unbounded().0;
         true
+    }
+
+    /// The answer to a task, under that token. It goes to the flight of the task. Without one, the session adopts the task.
+    pub(crate) fn answer(&mut self, task: &TaskName, token: &str, done: ActivityDone, settled: Settled) {
+        match self.take(token).filter(|dispatched| !dispatched.tell.is_closed()) {
+            // The flight is there for as long as the state is locked.
+            Some(dispatched) => {
+                _ = dispatched.tell.unbounded_send(Event::Activity(done, Box::new(settled)));
+            }
+            None => self.custody.answer(task, done, settled),
+        }
     }
 
     /// The task that was handed out under a token.

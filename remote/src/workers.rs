@@ -1,7 +1,7 @@
 //! The workers of one hub.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dauer_store::{Env, Steady};
 
@@ -12,6 +12,8 @@ use crate::stream::WorkerStream;
 
 /// The workers that are connected to one hub: an executor of it.
 pub struct Workers {
+    /// For what outlives a call.
+    me: Weak<Self>,
     env: Arc<dyn Env>,
     options: Options,
     state: Mutex<State>,
@@ -58,7 +60,14 @@ impl Workers {
         let rest = options.restart_grace.saturating_sub(options.listened_for);
         let listens_long_from = env.steady().after(rest);
         let state = Mutex::new(State::new(seed));
-        Arc::new(Self { env, options, state, listens_long_from, counts: Counts::default() })
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            env,
+            options,
+            state,
+            listens_long_from,
+            counts: Counts::default(),
+        })
     }
 
     /// A worker connects: what it is to do comes out of the stream, for as long as that lives. Dropping it is how a worker
@@ -109,6 +118,11 @@ impl Workers {
     /// From when on every worker that lived through the restart of a server has come again.
     pub(crate) fn listens_long_from(&self) -> Steady {
         self.listens_long_from
+    }
+
+    /// None when the last owner is about to drop it.
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
     }
 
     pub(crate) fn env(&self) -> &Arc<dyn Env> {

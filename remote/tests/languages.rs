@@ -45,8 +45,8 @@ async fn the_answer_to_an_activity_of_an_earlier_run_is_no_answer_to_this_one() 
     let (_, new) = activity(next(&mut stream).await);
     let old = old.unwrap();
     assert_ne!(new.task_id, old, "each has a number of its own");
-    stage.workers.complete_activity(result("loop", old, "old")).await;
-    stage.workers.complete_activity(result("loop", new.task_id, "new")).await;
+    stage.bring(result("loop", old, "old")).await;
+    stage.bring(result("loop", new.task_id, "new")).await;
     let (_, request) = turn(next(&mut stream).await);
     let results: Vec<_> = request.new_events.iter().filter_map(crate::support::result_of).collect();
     assert_eq!(results, ["new"]);
@@ -63,7 +63,7 @@ async fn an_answer_to_an_earlier_turn_is_no_answer_to_this_one() {
     let first = || answer("", "order", vec![schedule(0, "pay", "1")]);
     stage.workers.complete_turn(first()).await;
     let (_, request) = activity(next(&mut stream).await);
-    stage.workers.complete_activity(result("order", request.task_id, "paid")).await;
+    stage.bring(result("order", request.task_id, "paid")).await;
     turn(next(&mut stream).await);
     stage.workers.complete_turn(first()).await;
     assert_eq!(stage.workers.figures().answers_dropped, 1);
@@ -104,7 +104,7 @@ async fn late_answer_without_a_token_is_no_answer_to_the_next_turn() {
     turn(next(&mut other).await);
     stage.workers.complete_turn(answer("", "order", vec![schedule(0, "pay", "1")])).await;
     let (_, request) = activity(next(&mut other).await);
-    stage.workers.complete_activity(result("order", request.task_id, "paid")).await;
+    stage.bring(result("order", request.task_id, "paid")).await;
     // The slow worker owes an answer.
     no_item(&mut slow).await;
     no_item(&mut other).await;
@@ -128,7 +128,7 @@ async fn turn_owed_for_too_long_is_handed_out_again() {
     turn(next(&mut other).await);
     stage.workers.complete_turn(answer("", "order", vec![schedule(0, "pay", "1")])).await;
     let (_, request) = activity(next(&mut other).await);
-    stage.workers.complete_activity(result("order", request.task_id, "paid")).await;
+    stage.bring(result("order", request.task_id, "paid")).await;
     turn(next(&mut slow).await);
     stage.stop().await;
 }
@@ -137,7 +137,7 @@ async fn turn_owed_for_too_long_is_handed_out_again() {
 #[tokio::test]
 async fn a_turn_of_a_worker_that_never_answers_goes_to_another() {
     let grace = Duration::from_millis(100);
-    let stage = Stage::new(Options { activity_return_after: grace, ..Options::default() });
+    let stage = Stage::new(Options { reconnect_grace: grace, ..Options::default() });
     let mut lost = stage.workers.connect(forgetful());
     stage.start("order", "checkout", None).await;
     turn(next(&mut lost).await);

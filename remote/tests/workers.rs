@@ -32,7 +32,7 @@ async fn turns_and_activities_go_out_and_their_answers_end_the_run() {
         completion_token: token,
         ..ActivityResponse::default()
     };
-    stage.workers.complete_activity(done).await;
+    stage.bring(done).await;
     let (token, request) = turn(next(&mut stream).await);
     assert_eq!(request.past_events.len(), 3, "what was committed comes along");
     stage.workers.complete_turn(answer(&token, "order", vec![complete(2, "4")])).await;
@@ -112,7 +112,7 @@ async fn a_turn_that_nobody_has_any_more_is_given_back_without_blame() {
 #[tokio::test]
 async fn an_activity_of_a_lost_stream_is_left_alone_for_a_while() {
     for (grace, expected) in [(Duration::from_secs(60), "late"), (Duration::ZERO, "again")] {
-        let stage = Stage::new(Options { activity_return_after: grace, ..Options::default() });
+        let stage = Stage::new(Options { reconnect_grace: grace, ..Options::default() });
         let mut first = stage.workers.connect(Worker::default());
         stage.start("a", "checkout", None).await;
         let (token, _) = turn(next(&mut first).await);
@@ -129,10 +129,10 @@ async fn an_activity_of_a_lost_stream_is_left_alone_for_a_while() {
         };
         if grace.is_zero() {
             let (new, _) = activity(next(&mut second).await);
-            stage.workers.complete_activity(result(new, "again")).await;
-            stage.workers.complete_activity(result(old, "late")).await;
+            stage.bring(result(new, "again")).await;
+            stage.bring(result(old, "late")).await;
         } else {
-            stage.workers.complete_activity(result(old, "late")).await;
+            stage.bring(result(old, "late")).await;
         }
         let (_, request) = turn(next(&mut second).await);
         let answered = request.new_events.iter().filter_map(crate::support::result_of).collect::<Vec<_>>();

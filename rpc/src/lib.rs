@@ -27,7 +27,7 @@ pub use answers::answers_client::AnswersClient;
 #[cfg(feature = "server")]
 pub use answers::answers_server::{Answers, AnswersServer};
 pub use answers::brought::Answer;
-pub use answers::{Brought, Taken};
+pub use answers::{Brought, ExecutedActivity, Executing, Resumed, Taken};
 #[cfg(feature = "client")]
 pub use generated::task_hub_sidecar_service_client::TaskHubSidecarServiceClient as ServiceClient;
 #[cfg(feature = "server")]

@@ -128,7 +128,7 @@ impl Executor for LocalExecutor {
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
-        let ActivityWork { lease, cancellation } = work;
+        let ActivityWork { lease, cancellation, .. } = work;
         let called = match dauer_core::workitem::activity_call(&lease.task) {
             Ok(called) => called,
             Err(error) => {

@@ -8,9 +8,11 @@ use futures::sink::SinkExt;
 use futures::stream::{self, BoxStream, FuturesUnordered, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
-use dauer_rpc::{Answer, Answers, Brought, Taken};
+use dauer_rpc::{Answer, Answers, Brought, Executing, Resumed, Taken};
 
+use crate::calls::work;
 use crate::hub::Hub;
+use crate::hubs::Hubs;
 use crate::service::Calls;
 use crate::status;
 
@@ -32,28 +34,38 @@ impl Answers for Calls {
         let hub = self.hub(&request).await?;
         let (tell, taken) = mpsc::channel(UNREAD_MAX);
         // Beside the call: what was brought is taken, whether or not somebody still listens.
-        tokio::spawn(take(hub, request.into_inner(), tell));
+        tokio::spawn(take(Arc::clone(&self.hubs), hub, request.into_inner(), tell));
         let mut ending = self.ending.clone();
         // The sender is gone with the server.
         let ended = async move { _ = ending.wait_for(|ended| *ended).await };
         let last = stream::once(async { Err(status::stopping()) });
         Ok(Response::new(taken.take_until(ended).chain(last).boxed()))
     }
+
+    async fn resume(&self, request: Request<Executing>) -> Result<Response<Resumed>, Status> {
+        let hub = self.hub(&request).await?;
+        work::resume(&self.hubs, &hub, request.into_inner()).await.map(Response::new)
+    }
 }
 
 /// Takes answers as they come, and tells which have arrived, many at a time.
-async fn take(hub: Arc<Hub>, answers: Streaming<Brought>, mut tell: mpsc::Sender<Result<Taken, Status>>) {
+async fn take(
+    hubs: Arc<Hubs>,
+    hub: Arc<Hub>,
+    answers: Streaming<Brought>,
+    mut tell: mpsc::Sender<Result<Taken, Status>>,
+) {
     let mut answers = answers.fuse();
     let mut flying = FuturesUnordered::new();
     loop {
         let mut numbers = Vec::new();
         if flying.len() >= IN_FLIGHT_MAX {
-            numbers.extend(flying.next().await);
+            numbers.extend(flying.next().await.flatten());
         } else {
             futures::select_biased! {
-                number = flying.select_next_some() => numbers.push(number),
+                number = flying.select_next_some() => numbers.extend(number),
                 brought = answers.select_next_some() => match brought {
-                    Ok(brought) => flying.push(taken(Arc::clone(&hub), brought)),
+                    Ok(brought) => flying.push(taken(Arc::clone(&hubs), Arc::clone(&hub), brought)),
                     // It broke: what has come is taken all the same, and nothing more comes.
                     Err(status) => tracing::debug!(code = ?status.code(), "a stream of answers broke"),
                 },
@@ -61,7 +73,7 @@ async fn take(hub: Arc<Hub>, answers: Streaming<Brought>, mut tell: mpsc::Sender
             }
         }
         while let Some(Some(number)) = flying.next().now_or_never() {
-            numbers.push(number);
+            numbers.extend(number);
         }
         if !numbers.is_empty() {
             // Whoever is gone does not want to know.
@@ -70,13 +82,13 @@ async fn take(hub: Arc<Hub>, answers: Streaming<Brought>, mut tell: mpsc::Sender
     }
 }
 
-/// Takes one; its number.
-async fn taken(hub: Arc<Hub>, brought: Brought) -> u64 {
+/// Takes one. Returns its number when the worker can forget it.
+async fn taken(hubs: Arc<Hubs>, hub: Arc<Hub>, brought: Brought) -> Option<u64> {
     match brought.answer {
         Some(Answer::Turn(response)) => hub.workers.complete_turn(response).await,
-        Some(Answer::Activity(response)) => hub.workers.complete_activity(response).await,
+        Some(Answer::Activity(response)) => work::complete_activity(&hubs, &hub, response).await.ok()?,
         // Of a newer worker: nothing will ever come of it.
         None => {}
     }
-    brought.number
+    Some(brought.number)
 }

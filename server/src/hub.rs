@@ -112,6 +112,11 @@ impl Hub {
         (self.host_id.get() == Some(host)).then(|| self.workers.figures().streams)
     }
 
+    /// Whether no worker has come yet, so that no host was begun.
+    pub(crate) fn has_never_had_a_host(&self) -> bool {
+        matches!(*self.host(), HostState::Idle)
+    }
+
     /// Whether a host claims work here.
     pub(crate) fn has_host(&self) -> bool {
         matches!(*self.host(), HostState::Running(_))

@@ -24,6 +24,8 @@ pub(crate) struct Hubs {
     idle_max: Duration,
     host: HostOptions,
     workers: dauer_remote::Options,
+    /// Since when workers reach this server.
+    listens_since: Instant,
     slots: Mutex<Slots>,
     /// A host has failed, or a hub has gone whose host had.
     failures: Arc<Notify>,
@@ -81,6 +83,7 @@ impl Hubs {
             idle_max: limits.hub_idle,
             host,
             workers,
+            listens_since: Instant::now(),
             slots: Mutex::default(),
             failures: Arc::default(),
         }
@@ -143,7 +146,9 @@ impl Hubs {
         }
         let manage = Arc::clone(store.hub(name.clone()).manage());
         let failures = Arc::clone(&self.failures);
-        let hub = Hub::new(name.clone(), manage, self.host.clone(), self.workers.clone(), failures);
+        let listened_for = self.listens_since.elapsed();
+        let workers = dauer_remote::Options { listened_for, ..self.workers.clone() };
+        let hub = Hub::new(name.clone(), manage, self.host.clone(), workers, failures);
         let hub = Arc::new(hub);
         slots.hubs.insert(name.clone(), Slot::Used(Arc::clone(&hub), Instant::now()));
         Ok(hub)

@@ -209,13 +209,14 @@ impl Service for Calls {
         work::items(&hub, &metadata, request, &self.limits).map(Response::new)
     }
 
-    /// Answers come late, twice and for nothing: never an error, which would be poison for some SDKs (behaviour 8).
+    /// Answers come late, twice and for nothing: never an error, which would be poison for some SDKs (behaviour 8). Only a server
+    /// that stops refuses one.
     async fn complete_activity_task(
         &self,
         request: Request<ActivityResponse>,
     ) -> Answer<CompleteTaskResponse> {
         let hub = self.hub(&request).await?;
-        hub.workers.complete_activity(request.into_inner()).await;
+        work::complete_activity(&self.hubs, &hub, request.into_inner()).await?;
         Ok(Response::new(CompleteTaskResponse {}))
     }
 

@@ -132,7 +132,7 @@ async fn a_lost_stream_loses_nothing() {
 #[tokio::test]
 async fn a_late_answer_of_a_lost_stream_counts() {
     let server = Running::with(|options| {
-        options.workers.activity_return_after = std::time::Duration::from_secs(30);
+        options.workers.reconnect_grace = std::time::Duration::from_secs(30);
     })
     .await;
     let client = server.client().await;

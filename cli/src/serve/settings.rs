@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 use std::{fs, io};
 
 use clap::Args;
@@ -12,6 +13,7 @@ use dauer_server::{ServerOptions, Tls};
 use serde::{Deserialize, Deserializer};
 
 use super::Level;
+use crate::time::parse_duration;
 
 /// Where health and metrics are served when nothing else is said.
 const HTTP_PORT: u16 = 8082;
@@ -75,6 +77,18 @@ impl FromStr for Listen {
     }
 }
 
+/// A duration, as `30s` or `1m30s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_duration(text).map(Self)
+    }
+}
+
 /// Reads in a file what the command line reads.
 fn as_on_the_command_line<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -125,6 +139,18 @@ pub(crate) struct Settings {
     /// Bytes of the largest work item that workers can read. [default: 4194304]
     #[arg(long, value_name = "BYTES", env = "DAUER_ITEM_BYTES")]
     pub(crate) item_bytes: Option<usize>,
+    /// How long an activity rests that a server handed out before it ended: its worker may execute it still. [default: 60s]
+    #[arg(long, value_name = "DURATION", env = "DAUER_RESTART_GRACE")]
+    #[serde(deserialize_with = "as_on_the_command_line")]
+    pub(crate) restart_grace: Option<Span>,
+    /// How long a worker whose stream broke may take to answer or come again before it counts as dead. [default: 10s]
+    #[arg(long, value_name = "DURATION", env = "DAUER_RECONNECT_GRACE")]
+    #[serde(deserialize_with = "as_on_the_command_line")]
+    pub(crate) reconnect_grace: Option<Span>,
+    /// How long nothing else begins on a worker before and after an item begins that workers died with. [default: 15s]
+    #[arg(long, value_name = "DURATION", env = "DAUER_TRIAL_QUIET")]
+    #[serde(deserialize_with = "as_on_the_command_line")]
+    pub(crate) trial_quiet: Option<Span>,
     /// What to log on stderr: text on a terminal, JSON elsewhere. [default: info]
     #[arg(long, value_name = "LEVEL", env = "DAUER_LOG", value_enum)]
     pub(crate) log: Option<Level>,
@@ -153,6 +179,9 @@ impl Settings {
             insecure: self.insecure || other.insecure,
             message_bytes: self.message_bytes.or(other.message_bytes),
             item_bytes: self.item_bytes.or(other.item_bytes),
+            restart_grace: self.restart_grace.or(other.restart_grace),
+            reconnect_grace: self.reconnect_grace.or(other.reconnect_grace),
+            trial_quiet: self.trial_quiet.or(other.trial_quiet),
             log: self.log.or(other.log),
         }
     }
@@ -179,6 +208,10 @@ impl Settings {
         };
         options.tokens = self.tokens;
         options.insecure = self.insecure;
+        let grace = |said: Option<Span>, default| said.map_or(default, |Span(said)| said);
+        options.workers.restart_grace = grace(self.restart_grace, options.workers.restart_grace);
+        options.workers.reconnect_grace = grace(self.reconnect_grace, options.workers.reconnect_grace);
+        options.workers.trial_quiet = grace(self.trial_quiet, options.workers.trial_quiet);
         options.limits.message_bytes = self.message_bytes.unwrap_or(options.limits.message_bytes);
         options.limits.item_bytes = self.item_bytes.unwrap_or(options.limits.item_bytes);
         Ok(options)

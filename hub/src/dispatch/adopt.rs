@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use futures::channel::oneshot;
 use futures::future::FutureExt;
 
-use dauer_store::{Cause, Refused, TaskLease};
+use dauer_store::{Cause, Refused, TaskLease, TaskName};
 
+use super::tasks::Answer;
 use super::{Dispatch, Step};
 use crate::executor::{Adopted, Adoption};
 use crate::session::Session;
@@ -18,9 +20,18 @@ type Said = Result<Option<TaskLease>, Refused>;
 
 /// An adoption on its way.
 pub(super) struct Asking {
-    adoption: Adoption,
+    task: TaskName,
+    purpose: Purpose,
     /// Refused calls so far.
     attempts: u32,
+}
+
+/// Why the session is to hold a task.
+enum Purpose {
+    /// A worker executes or has answered it. The executor is told.
+    Executor(oneshot::Sender<Adopted>),
+    /// Its answer came when the session had lost the task.
+    Answer(Box<Answer>),
 }
 
 /// Adoptions that the executor has asked for.
@@ -35,8 +46,16 @@ pub(super) struct Adoptions {
 impl Adoptions {
     /// The executor asks for one.
     pub(super) fn ask(&mut self, adoption: Adoption) {
+        let Adoption { task, outcome } = adoption;
         self.open += 1;
-        self.next.push(Asking { adoption, attempts: 0 });
+        self.next.push(Asking { task, purpose: Purpose::Executor(outcome), attempts: 0 });
+    }
+
+    /// The answer is to a task that this session has lost. It counts while the task is open, whichever session holds it.
+    pub(super) fn ask_for(&mut self, answer: Answer) {
+        self.open += 1;
+        let task = answer.task();
+        self.next.push(Asking { task, purpose: Purpose::Answer(Box::new(answer)), attempts: 0 });
     }
 
     /// One goes into the next call again.
@@ -62,13 +81,11 @@ impl Dispatch {
     pub(super) fn adopted(&mut self, said: Vec<(Asking, Said)>) {
         for (asking, said) in said {
             match said {
-                Ok(Some(lease)) => {
-                    self.settle_adoption(asking, Adopted::Held);
-                    self.wins.forget_task(&lease.fence);
-                    self.tasks.take(1);
-                    self.begin_task(lease);
+                Ok(lease) => {
+                    self.adoptions.open -= 1;
+                    self.wins.forget_task(&asking.task);
+                    self.settle_adoption(asking.purpose, lease);
                 }
-                Ok(None) => self.settle_adoption(asking, Adopted::Over),
                 Err(Refused::NotExecuted(_) | Refused::Unknown(_)) if !self.session.is_over() => {
                     let again = Asking { attempts: asking.attempts + 1, ..asking };
                     let delay = self.session.retry_delay(again.attempts).min(self.session.options.poll_max);
@@ -79,20 +96,32 @@ impl Dispatch {
                 Err(refused) => {
                     tracing::warn!(error = %refused, "a task that a worker executes could not be adopted");
                     self.adoptions.open -= 1;
+                    if let Purpose::Answer(answer) = asking.purpose {
+                        self.tasks.was_not_stored(*answer);
+                    }
                 }
             }
         }
     }
 
-    fn settle_adoption(&mut self, asking: Asking, outcome: Adopted) {
-        self.adoptions.open -= 1;
-        // The executor may have closed.
-        let _ = asking.adoption.outcome.send(outcome);
+    fn settle_adoption(&mut self, purpose: Purpose, lease: Option<TaskLease>) {
+        match (purpose, lease) {
+            (Purpose::Executor(outcome), Some(lease)) => {
+                // The executor may have closed.
+                let _ = outcome.send(Adopted::Held);
+                self.tasks.take(1);
+                self.begin_task(lease);
+            }
+            (Purpose::Executor(outcome), None) => _ = outcome.send(Adopted::Over),
+            (Purpose::Answer(answer), Some(lease)) => self.tasks.answer(answer.under(lease.fence)),
+            // It was answered by another worker, or its run is over.
+            (Purpose::Answer(_), None) => self.tasks.settle(1),
+        }
     }
 }
 
 async fn adopt(session: Arc<Session>, batch: Vec<Asking>) -> Step {
-    let tasks = batch.iter().map(|asking| asking.adoption.task.clone()).collect();
+    let tasks = batch.iter().map(|asking| asking.task.clone()).collect();
     let said = session.work.adopt(tasks).await;
     // What a store does not answer it leaves unknown; none should.
     let missing = || Err(Refused::Unknown(Cause::new("the store gave no answer")));

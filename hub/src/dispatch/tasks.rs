@@ -12,15 +12,15 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::FutureExt;
 
 use dauer_core::cancel::{CancelReason, Cancellation};
-use dauer_core::model::{Completion, Encoded, TaskFence};
+use dauer_core::model::{Completion, DropReason, Encoded, TaskFence};
 use dauer_proto::{event, failure, time};
-use dauer_store::{Cause, Delivered, Env, Item, Refused, Release, Steady, TaskLease};
+use dauer_store::{Cause, Delivered, Env, Item, Refused, Release, Steady, TaskLease, TaskName};
 
 use super::activity::{self, Answering, Done, Ending, Report};
 use super::{Dispatch, Step};
 use crate::executor::{ActivityWork, Receipt};
 use crate::holding::Holding;
-use crate::options::RUN_HERE_MAX;
+use crate::options::{ANSWER_ADOPTIONS_MAX, RUN_HERE_MAX};
 use crate::session::Session;
 
 /// A result on its way to the inbox.
@@ -29,14 +29,38 @@ pub(super) struct Answer {
     attempts: u32,
     /// The result did not fit; this is the failure that says so.
     replaced: bool,
+    /// How often the session has adopted the task for it.
+    adoptions: u32,
     /// Dropped, with the rest of this, when the store has said what became of it.
     receipt: Option<Receipt>,
+}
+
+impl Answer {
+    fn of(completion: Completion, receipt: Option<Receipt>) -> Self {
+        Self { completion, attempts: 0, replaced: false, adoptions: 0, receipt }
+    }
+
+    /// The task that it answers.
+    pub(super) fn task(&self) -> TaskName {
+        let TaskFence { task, instance, .. } = &self.completion.fence;
+        TaskName { instance: instance.clone(), task: *task }
+    }
+
+    /// The same answer, from the new holder of the task.
+    pub(super) fn under(mut self, fence: TaskFence) -> Self {
+        self.completion.fence = fence;
+        self.adoptions += 1;
+        self
+    }
 }
 
 /// What runs, and results for the next answer.
 pub(super) struct Tasks {
     in_flight: usize,
     answers: Vec<Answer>,
+    /// Answers that were not stored because the session is over. Their receipts are dropped after it, so that whoever brought
+    /// one learns that it may not have been taken.
+    not_stored: Vec<Answer>,
     /// Where activities report.
     done: UnboundedSender<Done>,
     /// Whether tasks may run as a part of the loop: all that is spawned shares one thread with it.
@@ -48,7 +72,10 @@ pub(super) struct Tasks {
 impl Tasks {
     pub(super) fn new(here: bool) -> (Self, UnboundedReceiver<Done>) {
         let (done, reports) = unbounded();
-        (Self { in_flight: 0, answers: Vec::new(), done, here, here_since: None }, reports)
+        (
+            Self { in_flight: 0, answers: Vec::new(), not_stored: Vec::new(), done, here, here_since: None },
+            reports,
+        )
     }
 
     /// How many run here, are about to, or have results that the store does not have yet.
@@ -69,6 +96,12 @@ impl Tasks {
     /// Sends a result with the next answer.
     pub(super) fn answer(&mut self, answer: Answer) {
         self.answers.push(answer);
+    }
+
+    /// The session has ended, and the store has not taken the answer.
+    pub(super) fn was_not_stored(&mut self, answer: Answer) {
+        self.settle(1);
+        self.not_stored.push(answer);
     }
 
     pub(super) fn loop_waits(&mut self) {
@@ -141,7 +174,7 @@ impl Dispatch {
                 return;
             }
             (Ending::Result(completion, receipt), None) => {
-                self.tasks.answers.push(Answer { completion, attempts: 0, replaced: false, receipt });
+                self.tasks.answers.push(Answer::of(completion, receipt));
             }
             // Nothing went wrong: whoever has room may run it.
             (Ending::GivenUp(fence, delay), _) => {
@@ -156,12 +189,7 @@ impl Dispatch {
 
     /// Sends results to the inboxes they are for, with the next batch.
     pub(super) fn answer_all(&mut self, results: impl IntoIterator<Item = Completion>) {
-        self.tasks.answers.extend(results.into_iter().map(|completion| Answer {
-            completion,
-            attempts: 0,
-            replaced: false,
-            receipt: None,
-        }));
+        self.tasks.answers.extend(results.into_iter().map(|completion| Answer::of(completion, None)));
     }
 
     pub(super) fn send_answers(&mut self) {
@@ -185,6 +213,9 @@ impl Dispatch {
     pub(super) fn answered(&mut self, answer: Answer, result: &Result<Delivered, Refused>) {
         match result {
             Ok(Delivered::Applied) => self.tasks.settle(1),
+            Ok(Delivered::Dropped(DropReason::NotHeld)) if self.may_adopt(&answer) => {
+                self.adoptions.ask_for(answer);
+            }
             Ok(Delivered::Dropped(reason)) => {
                 let instance = &answer.completion.fence.instance;
                 tracing::info!(%instance, ?reason, "the answer of an activity was dropped");
@@ -199,14 +230,22 @@ impl Dispatch {
                 // The result does not fit: a failure that says so does, and the orchestration can act on it.
                 let text = format!("{} is {}, the store allows {}", limit.name, limit.found, limit.allowed);
                 let completion = too_large(answer.completion, text);
-                let receipt = answer.receipt;
-                self.tasks.answers.push(Answer { completion, attempts: 0, replaced: true, receipt });
+                self.tasks.answers.push(Answer { replaced: true, ..Answer::of(completion, answer.receipt) });
             }
+            Err(Refused::Fenced) if !self.session.executor.runs_code() => self.tasks.was_not_stored(answer),
             Err(refused) => {
                 tracing::error!(error = %refused, "the answer of an activity was refused; it is tried again");
                 self.give_failed_task_back(answer.completion.fence);
             }
         }
+    }
+}
+
+impl Dispatch {
+    /// Whether the answer of a worker elsewhere still counts although the session has lost the task. A worker in this process
+    /// has lost it for good: another host may have begun it.
+    fn may_adopt(&self, answer: &Answer) -> bool {
+        !self.session.executor.runs_code() && answer.adoptions < ANSWER_ADOPTIONS_MAX
     }
 }
 

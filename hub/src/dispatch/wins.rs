@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 
-use dauer_core::model::TaskFence;
-use dauer_store::{ClaimedTurn, Item, Release, TaskLease};
+use dauer_store::{ClaimedTurn, Item, Release, TaskLease, TaskName};
 
 use super::slots::Admitted;
 use super::{Dispatch, Step};
@@ -55,7 +54,7 @@ impl Wins {
     }
 
     /// Drops a task that was won and has been adopted since, under a later epoch.
-    pub(super) fn forget_task(&mut self, adopted: &TaskFence) {
+    pub(super) fn forget_task(&mut self, adopted: &TaskName) {
         self.tasks.retain(|lease| lease.fence.task != adopted.task);
     }
 

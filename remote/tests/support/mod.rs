@@ -15,10 +15,11 @@ use dauer_core::{HostId, InstanceId};
 use dauer_hub::{Client, Host};
 use dauer_proto::wire::SendEntityMessageAction;
 use dauer_proto::{
-    ActionType, ActivityRequest, EventType, HistoryEvent, OrchestrationStatus, OrchestratorAction,
-    OrchestratorRequest, OrchestratorResponse, TaskFailureDetails, WorkItem, WorkItemRequest, action,
+    ActionType, ActivityRequest, ActivityResponse, EventType, HistoryEvent, OrchestrationStatus,
+    OrchestratorAction, OrchestratorRequest, OrchestratorResponse, TaskFailureDetails, WorkItem,
+    WorkItemRequest, action,
 };
-use dauer_remote::{Figures, Options, WorkerStream, Workers};
+use dauer_remote::{Brought, Figures, Options, WorkerStream, Workers};
 use dauer_store::{Env, Reuse};
 
 /// How long anything may take on a machine that is busy elsewhere.
@@ -73,6 +74,21 @@ impl Stage {
 
     pub(crate) async fn ended(&self, instance: &str) -> Record {
         self.client.wait_ended(&id(instance), SOON).await.unwrap()
+    }
+
+    /// Brings the answer to an activity, as a server does.
+    pub(crate) async fn bring(&self, response: ActivityResponse) {
+        let instance = id(&response.instance_id);
+        let brought = match self.workers.complete_activity(response).await {
+            Brought::Unnamed(response) => {
+                let found = self.client.hub().inspect(vec![instance]).await.unwrap();
+                let tasks = found.into_iter().flatten().flat_map(|inspection| inspection.tasks);
+                let open: Vec<_> = tasks.map(|task| task.id).collect();
+                self.workers.complete_unnamed(response, &open).await
+            }
+            brought => brought,
+        };
+        assert_eq!(brought, Brought::Taken);
     }
 
     /// Waits until the workers' figures are so.

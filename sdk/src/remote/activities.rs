@@ -31,7 +31,7 @@ pub(super) async fn run(
         ActivityDone::Failed(details) => {
             answers.activity(ActivityResponse { failure_details: Some(details), ..response }).await;
         }
-        ActivityDone::GivenUp | ActivityDone::Returned { .. } => {
+        ActivityDone::GivenUp | ActivityDone::Returned { .. } | ActivityDone::Crashed(_) => {
             answers.abandon_activity(response.completion_token).await;
         }
     }

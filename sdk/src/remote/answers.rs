@@ -11,15 +11,17 @@ use dauer_proto::{
     ActivityResponse, OrchestrationStatus, OrchestratorAction, OrchestratorResponse, TaskFailureDetails,
     action, failure,
 };
-use dauer_rpc::Answer;
+use dauer_rpc::{Answer, AnswersClient};
 
 use super::courier::Courier;
+use super::executing::Executing;
 use super::failures::is_lost;
 use super::wire::{Service, Wire, rpc};
 
-/// How often an answer is brought again when the server is away: with the delays between, a quarter of a minute. After that
-/// whatever it answers is with somebody else.
-const ATTEMPTS: u32 = 10;
+/// How often the answer to a turn is brought again when the server is away: with the delays between, a quarter of a minute.
+/// After that another worker has the turn. The answer to an activity is brought until a server has it: every server of the hub
+/// takes it while the task is open.
+const TURN_ATTEMPTS: u32 = 10;
 
 /// An answer larger than this goes in parts: what servers read of one message is 4 MiB at least (behaviours 10 and 29).
 const PART_BYTES: usize = 3_900_000;
@@ -39,6 +41,21 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Tells the server what this worker executes, before it opens a stream: the server hands none of it to others. A server
+    /// that does not know the call is told nothing.
+    pub(super) async fn resume(&self, worker: String, executing: &Executing) -> Result<(), Status> {
+        let activities = executing.all();
+        if activities.is_empty() {
+            return Ok(());
+        }
+        let told = dauer_rpc::Executing { worker, activities };
+        let mut service = AnswersClient::new(self.wire.channel());
+        match service.resume(self.wire.request(told)).await {
+            Err(status) if status.code() != Code::Unimplemented => Err(status),
+            _ => Ok(()),
+        }
+    }
+
     /// The answer to a turn.
     pub(super) async fn turn(self, response: OrchestratorResponse) {
         let response = match response.encoded_len() <= COURIER_BYTES_MAX {
@@ -84,12 +101,12 @@ impl Answers {
             },
         };
         let bare = bare_of(&response);
-        match self.bring(response, rpc!(complete_activity_task)).await {
+        match self.bring_until(u32::MAX, response, rpc!(complete_activity_task)).await {
             Ok(()) => {}
             Err(status) if is_too_large(&status) => {
                 let failure_details = Some(too_large("the result of the activity", &status));
                 let failed = ActivityResponse { failure_details, ..bare };
-                self.last(self.bring(failed, rpc!(complete_activity_task)).await);
+                self.last(self.bring_until(u32::MAX, failed, rpc!(complete_activity_task)).await);
             }
             Err(status) => {
                 self.last(Err(status));
@@ -116,17 +133,27 @@ impl Answers {
         self.last(self.bring(request, rpc!(abandon_task_entity_work_item)).await);
     }
 
-    /// Brings an answer, again while the server is away. It is known by its token, so that twice is once.
+    /// Brings an answer, for a while when the server is away.
     async fn bring<M: Clone, R, F: Future<Output = Result<Response<R>, Status>>>(
         &self,
         message: M,
         send: impl Fn(Service, Request<M>) -> F,
     ) -> Result<(), Status> {
-        let mut attempts = 0;
+        self.bring_until(TURN_ATTEMPTS, message, send).await
+    }
+
+    /// Brings an answer, at most that often again while the server is away. It is known by its token, so that twice is once.
+    async fn bring_until<M: Clone, R, F: Future<Output = Result<Response<R>, Status>>>(
+        &self,
+        most: u32,
+        message: M,
+        send: impl Fn(Service, Request<M>) -> F,
+    ) -> Result<(), Status> {
+        let mut attempts: u32 = 0;
         loop {
             match send(self.service.clone(), self.wire.request(message.clone())).await {
                 Ok(_) => return Ok(()),
-                Err(status) if is_lost(&status) && attempts < ATTEMPTS => attempts += 1,
+                Err(status) if is_lost(&status) && attempts < most => attempts += 1,
                 Err(status) => return Err(status),
             }
             self.wire.pause(attempts).await;

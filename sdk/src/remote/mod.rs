@@ -11,6 +11,7 @@ mod activities;
 mod answers;
 mod client;
 mod courier;
+mod executing;
 mod failures;
 mod find;
 mod inspection;

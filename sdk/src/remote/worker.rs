@@ -26,6 +26,7 @@ use dauer_store::{Cause, Env, Refused, Steady};
 use super::activities;
 use super::answers::Answers;
 use super::courier::Courier;
+use super::executing::Executing;
 use super::failures;
 use super::turns::Turns;
 use super::wire::{Wire, delay, service};
@@ -44,8 +45,11 @@ const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// How long the last answers may take once a worker has nothing else to do.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(5);
 
-/// Who takes the work items, for the server's log.
+/// The name under which the worker comes again, different for each process.
 const WORKER_HEADER: &str = "workerid";
+
+/// Says that the worker tells what it executes before it opens its stream again.
+const RESUMES_HEADER: &str = "dauer-resumes";
 
 /// When to stop. Looked at from several places.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
@@ -74,7 +78,9 @@ struct Session {
     turns: Turns,
     answers: Answers,
     subscription: GetWorkItemsRequest,
-    host: HostId,
+    /// The name of this process for the server.
+    name: String,
+    executing: Executing,
     drain_max: Duration,
     /// Given when the worker stops.
     draining: Cancellation,
@@ -105,7 +111,8 @@ pub(crate) async fn run(wire: Arc<Wire>, parts: Parts, stop: Stop) -> Result<(),
 
 impl Session {
     fn new(wire: Arc<Wire>, env: Arc<TokioEnv>, parts: Parts, stop: Stop) -> Self {
-        let Parts { executor, options, host, .. } = parts;
+        let name = format!("{},{},{:016x}", parts.host.as_str(), std::process::id(), env.random());
+        let Parts { executor, options, .. } = parts;
         let (fetching, fetched) = mpsc::unbounded();
         let (activity_held, activities_over) = mpsc::channel(0);
         let (answer_held, answers_over) = mpsc::channel(0);
@@ -118,7 +125,8 @@ impl Session {
             wire,
             env,
             executor,
-            host,
+            name,
+            executing: Executing::default(),
             drain_max: options.drain_max,
             draining: Cancellation::new(),
             fetched,
@@ -169,11 +177,15 @@ impl Session {
     async fn open(&mut self) -> Option<Result<Streaming<WorkItem>, Status>> {
         let mut service = self.answers.service.clone();
         let (hello, mut items) = (self.wire.request(()), self.wire.request(self.subscription.clone()));
-        if let Ok(host) = MetadataValue::try_from(self.host.as_str()) {
-            items.metadata_mut().insert(WORKER_HEADER, host);
+        if let Ok(name) = MetadataValue::try_from(self.name.as_str()) {
+            items.metadata_mut().insert(WORKER_HEADER, name);
+            items.metadata_mut().insert(RESUMES_HEADER, MetadataValue::from_static("1"));
         }
+        let (resuming, executing) = (self.answers.clone(), self.executing.clone());
+        let name = self.name.clone();
         let mut opened = Box::pin(async move {
             service.hello(hello).await?;
+            resuming.resume(name, &executing).await?;
             Ok(service.get_work_items(items).await?.into_inner())
         })
         .fuse();
@@ -261,8 +273,9 @@ impl Session {
             Some(WorkItemRequest::ActivityRequest(request)) => match self.activity_held.clone() {
                 Some(held) => {
                     let (executor, answers) = (Arc::clone(&self.executor), self.answers.clone());
+                    let execution = self.executing.begin(&request, &token);
                     let running = activities::run(executor, (request, token), self.draining.clone(), answers);
-                    self.env.spawn(running.map(|()| drop(held)).boxed());
+                    self.env.spawn(running.map(|()| drop((held, execution))).boxed());
                 }
                 None => self.answer(self.answers.clone().abandon_activity(token)),
             },

@@ -9,14 +9,23 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use dauer_core::model::{Filter, Queues, VersionRule};
+use dauer_core::{InstanceId, MessageId};
 use dauer_proto::wire::{GetWorkItemsRequest, WorkItemFilters};
-use dauer_proto::{WorkItem, WorkerCapability};
-use dauer_remote::Worker;
+use dauer_proto::{ActivityResponse, WorkItem, WorkerCapability};
+use dauer_remote::{Brought, Worker};
+use dauer_rpc::{ExecutedActivity, Executing, Resumed};
 
 use crate::gate::header;
 use crate::hub::Hub;
+use crate::hubs::Hubs;
 use crate::options::{JAVA_ITEMS_MAX, Limits};
 use crate::status;
+
+/// The name under which a worker comes again: SDKs of the Durable Task Scheduler send one, different for each process.
+const WORKER_HEADER: &str = "workerid";
+
+/// Sent by a worker that says what it executes before it opens its stream again: dauer's own.
+const RESUMES_HEADER: &str = "dauer-resumes";
 
 /// What clients in Java, Go and JavaScript call themselves.
 const JAVA: &str = "grpc-java";
@@ -59,6 +68,8 @@ fn worker(metadata: &MetadataMap, request: GetWorkItemsRequest, limits: &Limits)
         // Whatever it says of itself: it does one thing at a time.
         items_max: if agent.contains(JAVA) { JAVA_ITEMS_MAX } else { usize::MAX },
         names_tokens: !agent.contains(GO),
+        name: header(metadata, WORKER_HEADER).map(Into::into),
+        resumes: header(metadata, RESUMES_HEADER).is_some(),
         streams_history,
         // The JavaScript SDK reads whatever comes (behaviour 10).
         item_bytes_max: if agent.contains(JAVASCRIPT) { usize::MAX } else { limits.item_bytes },
@@ -90,6 +101,56 @@ fn names(filters: impl Iterator<Item = (String, Vec<String>)>) -> Filter {
         }
     }
     Filter::Names(Arc::new(names))
+}
+
+/// Takes the answer to an activity. It may come before any worker, and from a worker of another server of the hub.
+pub(crate) async fn complete_activity(
+    hubs: &Arc<Hubs>,
+    hub: &Arc<Hub>,
+    response: ActivityResponse,
+) -> Result<(), Status> {
+    if hub.has_never_had_a_host() {
+        let exists = hub.exists(&hubs.store().await?).await.map_err(|refused| status::refusal(&refused))?;
+        if !exists {
+            return Ok(());
+        }
+        hubs.ensure_host(hub)?;
+    }
+    let brought = match hub.workers.complete_activity(response).await {
+        Brought::Unnamed(response) => {
+            let open = open_tasks(hub, &response).await?;
+            hub.workers.complete_unnamed(response, &open).await
+        }
+        brought => brought,
+    };
+    match brought {
+        Brought::NotTaken => Err(status::stopping()),
+        Brought::Taken | Brought::Unnamed(_) => Ok(()),
+    }
+}
+
+/// The open tasks of the instance that an answer names.
+async fn open_tasks(hub: &Hub, response: &ActivityResponse) -> Result<Vec<MessageId>, Status> {
+    let Ok(instance) = InstanceId::new(response.instance_id.as_str()) else { return Ok(Vec::new()) };
+    let found = hub.client.hub().inspect(vec![instance]).await;
+    let found = found.map_err(|refused| status::refusal(&refused))?;
+    Ok(found.into_iter().flatten().flat_map(|inspection| inspection.tasks).map(|task| task.id).collect())
+}
+
+/// Notes what a worker executes that comes again. Its stream follows.
+pub(crate) async fn resume(
+    hubs: &Arc<Hubs>,
+    hub: &Arc<Hub>,
+    executing: Executing,
+) -> Result<Resumed, Status> {
+    hubs.ensure_host(hub)?;
+    let Executing { worker, activities } = executing;
+    // What is no instance was issued by no server.
+    let tasks = activities.into_iter().filter_map(|ExecutedActivity { instance_id, completion_token }| {
+        Some((InstanceId::new(instance_id).ok()?, completion_token))
+    });
+    let unknown = hub.workers.resume(&worker.into(), tasks.collect()).await;
+    Ok(Resumed { unknown })
 }
 
 /// Entities are not there yet.

@@ -99,7 +99,7 @@ async fn a_server_that_restarts_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_stops_finishes_what_it_has_begun() {
     let short = Duration::from_millis(20);
-    let served = Served::with(|options| options.workers.activity_return_after = short).await;
+    let served = Served::with(|options| options.workers.reconnect_grace = short).await;
     let (hub, slow) = (served.hub(), Slow::new());
     let options = HostOptions { drain_max: SOON, ..HostOptions::default() };
     let working = Working::start(slow.worker(&hub).options(options));
@@ -125,7 +125,7 @@ async fn a_worker_that_stops_finishes_what_it_has_begun() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_cannot_finish_leaves_it_to_others() {
     let short = Duration::from_millis(20);
-    let served = Served::with(|options| options.workers.activity_return_after = short).await;
+    let served = Served::with(|options| options.workers.reconnect_grace = short).await;
     let (hub, slow) = (served.hub(), Slow::new());
     let options = HostOptions { drain_max: short, ..HostOptions::default() };
     let working = Working::start(slow.worker(&hub).options(options));

@@ -11,14 +11,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dauer_core::turn::Stalled;
 use dauer_hub::{
-    ActivityDone, ActivityEnd, ActivityWork, Capacity, Executor, Past, TurnDone, TurnWork, Unfinished,
+    ActivityDone, ActivityEnd, ActivityWork, Adoption, Capacity, Executor, Past, TurnDone, TurnWork,
+    Unfinished,
 };
 use dauer_proto::{
     ActivityRequest, ActivityResponse, EventType, OrchestratorRequest, OrchestratorResponse, WorkItem,
     WorkItemRequest,
 };
 use dauer_remote::{Options, Worker, Workers};
-use dauer_store::{Encoded, Env, InstanceId, Queues, Record, TroubleKind};
+use dauer_store::{Encoded, Env, HubKey, InstanceId, Queues, Record, TroubleKind};
 use futures::StreamExt;
 use futures::future::FutureExt;
 use futures::stream::BoxStream;
@@ -86,8 +87,9 @@ impl Elsewhere {
         let options = Options {
             // So that it happens at all: a turn takes no time here.
             turn_answer_max: Duration::from_secs(random.pick(&[1, 5])) * patience,
-            activity_return_after: Duration::from_secs(random.pick(&[0, 3])),
+            reconnect_grace: Duration::from_secs(random.pick(&[0, 3])),
             turn_return_after: Duration::from_secs(random.pick(&[0, 1])),
+            restart_grace: Duration::from_secs(5),
             history_streamed_from: usize::MAX,
             ..Options::default()
         };
@@ -154,7 +156,7 @@ impl Elsewhere {
         let reuses = &*record.queue.name == REUSING;
         let (past, new) = (Past::History(past_events), Arc::new(new_events));
         // What cannot run is given back, as the SDKs do with versions that they do not know.
-        let done = match self.code.turn(TurnWork { instance, record, past, new }).await {
+        let done = match self.code.turn(TurnWork { instance, record, past, new, holding: None }).await {
             Ok(done) => done,
             Err(unfinished) => {
                 self.complain(&instance_id, unfinished);
@@ -185,7 +187,9 @@ impl Elsewhere {
         let (result, failure_details) = match self.code.activity(work).await.done {
             ActivityDone::Completed(result) => (result, None),
             ActivityDone::Failed(details) => (None, Some(details)),
-            ActivityDone::GivenUp | ActivityDone::Returned { .. } => return self.workers.abandon(&token),
+            ActivityDone::GivenUp | ActivityDone::Returned { .. } | ActivityDone::Crashed(_) => {
+                return self.workers.abandon(&token);
+            }
         };
         let response = ActivityResponse {
             instance_id,
@@ -195,12 +199,18 @@ impl Elsewhere {
             completion_token: if self.tokens { token } else { String::new() },
         };
         if self.comes_back().await {
-            self.workers.complete_activity(response.clone()).await;
+            self.bring(response.clone()).await;
         }
         if self.plan.happens(Kind::AnswerTwice) {
             self.sleep(ANSWER_LATE_MAX).await;
-            self.workers.complete_activity(response).await;
+            self.bring(response).await;
         }
+    }
+
+    /// Brings the answer to an activity, as a server does.
+    async fn bring(&self, response: ActivityResponse) {
+        // What matches nothing here was handed out by this process and is over.
+        let _ = self.workers.complete_activity(response).await;
     }
 
     /// Programs are never wrong: what stalls is the server's doing. But for poison, and versions that old hosts do not have.
@@ -235,8 +245,24 @@ impl Executor for Elsewhere {
         self.workers.queues()
     }
 
+    fn runs_code(&self) -> bool {
+        self.workers.runs_code()
+    }
+
     fn capacity(&self) -> Capacity {
         self.workers.capacity()
+    }
+
+    fn keyed(&self, key: HubKey) {
+        self.workers.keyed(key);
+    }
+
+    fn adoptions(&self) -> BoxStream<'static, Adoption> {
+        self.workers.adoptions()
+    }
+
+    fn left_behind(&self) -> usize {
+        self.workers.left_behind()
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
