@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
 
 mod languages;
+mod losses;
+mod restart;
 mod support;
 mod workers;

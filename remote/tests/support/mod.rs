@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use dauer::{HostOptions, TokioEnv};
-use dauer_core::model::{Kind, Record};
+use dauer::{HostOptions, Hub, TokioEnv};
+use dauer_core::model::{Kind, Record, Trouble};
 use dauer_core::send::StartRequest;
 use dauer_core::{HostId, InstanceId};
 use dauer_hub::{Client, Host};
@@ -20,7 +20,7 @@ use dauer_proto::{
     WorkItemRequest, action,
 };
 use dauer_remote::{Brought, Figures, Options, WorkerStream, Workers};
-use dauer_store::{Env, Reuse};
+use dauer_store::{Env, OpenTask, Reuse};
 
 /// How long anything may take on a machine that is busy elsewhere.
 const SOON: Duration = Duration::from_secs(30);
@@ -42,17 +42,27 @@ impl Stage {
 
     /// The host asks for work at least so often, whatever it is told.
     pub(crate) fn polling(options: Options, poll_max: Duration) -> Self {
-        let hub = dauer::open("memory:").unwrap();
+        let drain_max = Duration::from_millis(10);
+        let host = HostOptions { drain_max, poll_max, ..HostOptions::default() };
+        Self::on(&dauer::open("memory:").unwrap(), options, host)
+    }
+
+    /// A server of a hub that others may serve, too.
+    pub(crate) fn on(hub: &Hub, options: Options, host_options: HostOptions) -> Self {
         let env: Arc<dyn Env> = Arc::new(TokioEnv::new(tokio::runtime::Handle::current()));
         let workers = Workers::new(Arc::clone(&env), options);
         let client = Client::new(Arc::clone(hub.manage()), Arc::clone(&env));
         let executor: Arc<Workers> = Arc::clone(&workers);
         let host = Host::new(Arc::clone(hub.manage()), env, executor, HostId::new("server").unwrap());
-        let drain_max = Duration::from_millis(10);
-        let host = host.options(HostOptions { drain_max, poll_max, ..HostOptions::default() });
+        let host = host.options(host_options);
         let (stop, stopped) = oneshot::channel::<()>();
         let host = tokio::spawn(async move { host.run(async { _ = stopped.await }).await.unwrap() });
         Self { workers, client, stop, host }
+    }
+
+    /// The server is killed: its session lives until its lease ends.
+    pub(crate) fn kill(self) {
+        self.host.abort();
     }
 
     pub(crate) async fn stop(self) {
@@ -99,6 +109,36 @@ impl Stage {
             }
         };
         timeout(SOON, looks).await.unwrap();
+    }
+
+    /// Waits until this server has taken a task over from one that died.
+    pub(crate) async fn until_taken_over(&self, instance: &str) {
+        let looks = async {
+            while !self.tasks(instance).await.iter().any(|task| task.deaths.servers == 1) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(SOON, looks).await.unwrap();
+    }
+
+    /// Waits until the instance has a trouble.
+    pub(crate) async fn until_stalled(&self, instance: &str) -> Trouble {
+        let looks = async {
+            loop {
+                let record = self.client.get(&id(instance)).await.unwrap();
+                if let Some(trouble) = record.and_then(|record| record.trouble) {
+                    return *trouble;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(SOON, looks).await.unwrap()
+    }
+
+    /// The open tasks of an instance.
+    pub(crate) async fn tasks(&self, instance: &str) -> Vec<OpenTask> {
+        let found = self.client.hub().inspect(vec![id(instance)]).await.unwrap();
+        found.into_iter().flatten().flat_map(|inspection| inspection.tasks).collect()
     }
 
     /// Waits until the store has every turn back.
