@@ -13,6 +13,7 @@ use dauer_core::{ExecutionId, Timestamp};
 use dauer_proto::{TaskFailureDetails, failure};
 use dauer_store::TaskLease;
 
+use super::suspects::counted;
 use crate::executor::{ActivityDone, ActivityEnd, ActivityWork, Receipt};
 use crate::session::Session;
 
@@ -61,10 +62,8 @@ impl Drop for Report {
 }
 
 pub(super) async fn run(session: Arc<Session>, work: ActivityWork) -> ActivityEnd {
-    // The death of a server says nothing about the activity.
-    let attempts = work.lease.attempts.saturating_add(work.lease.deaths.workers);
-    if attempts >= session.options.task_attempts_max {
-        return ActivityDone::Failed(worn_out(attempts)).into();
+    if let Some(failure) = worn_out(&session, &work.lease) {
+        return ActivityDone::Failed(failure).into();
     }
     session.executor.activity(work).await
 }
@@ -96,7 +95,15 @@ impl Answering {
     }
 }
 
-fn worn_out(attempts: u32) -> TaskFailureDetails {
-    let text = format!("The activity was tried {attempts} times and its host died each time.");
-    failure::failure("ActivityCrashed", text).non_retriable()
+/// Why an activity is not run any more: workers died in its trials, or it came to no end.
+pub(super) fn worn_out(session: &Session, lease: &TaskLease) -> Option<TaskFailureDetails> {
+    let (deaths, attempts) = (counted(lease.deaths), lease.attempts);
+    let text = if deaths >= session.options.trial_deaths_max {
+        format!("{deaths} processes died when this activity had begun and nothing else.")
+    } else if attempts >= session.options.task_attempts_max {
+        format!("The activity was tried {attempts} times and ended each time without an answer.")
+    } else {
+        return None;
+    };
+    Some(failure::failure("ActivityCrashed", text).non_retriable())
 }

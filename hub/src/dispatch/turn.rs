@@ -13,6 +13,7 @@ use dauer_proto::{HistoryEvent, failure};
 use dauer_store::{ClaimedTurn, Fence, Refused};
 
 use super::cache::Entry;
+use super::suspects::counted;
 use crate::executor::{Attempt, Past, Receipt, TurnDone, TurnWork, Unfinished};
 use crate::session::Session;
 
@@ -226,15 +227,15 @@ fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
     (trouble.attempts >= max).then(|| trouble.clone())
 }
 
-/// Why a turn is not run: too many workers died with it. Each time that it is stalled for this, it may run once more.
-fn poison(session: &Session, record: &Record) -> Option<Stalled> {
-    let deaths = record.deaths.workers;
+/// Why a turn is not run: too many workers died in its trials. Each time that it is stalled for this, it may run once more.
+pub(super) fn poison(session: &Session, record: &Record) -> Option<Stalled> {
+    let deaths = counted(record.deaths);
     let stalled = record.trouble.as_ref().map_or(0, |trouble| trouble.attempts_of(TroubleKind::HostDied));
-    let allowed = session.options.turn_deaths_max.saturating_add(stalled);
+    let allowed = session.options.trial_deaths_max.saturating_add(stalled);
     (deaths >= allowed).then(|| {
         let text = format!(
-            "{deaths} processes died while they held this turn, and it may be the reason; mend its code: the turn is \
-             tried again after a rest"
+            "{deaths} processes died when this turn had begun and nothing else; mend its code: the turn is tried \
+             again after a rest"
         );
         Stalled::new(TroubleKind::HostDied, text)
     })
