@@ -57,6 +57,12 @@ bugs! {
     PurgeResetsEpoch = "purge-resets-epoch",
     /// A client's start derives its execution from the id of its request.
     ExecutionFromKey = "execution-from-key",
+    /// Suspects begin although others, which have no place, are not back in the store.
+    SurplusStays = "surplus-stays",
+    /// Other items begin before and during the trial of one.
+    TrialBesideOthers = "trial-beside-others",
+    /// Deaths outside of trials count towards the maximum.
+    PlainDeathsCount = "plain-deaths-count",
     /// A resumed run does not get what came while it was suspended.
     SuspendLoses = "suspend-loses",
 }

@@ -107,6 +107,20 @@ pub(crate) const CANCEL_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// what is begun then is finished without a detour; where they take long, nobody notices ten milliseconds.
 pub(crate) const TASK_ROOM_PATIENCE: Duration = Duration::from_millis(10);
 
+/// Items with which workers have died, and which have run for this long without another death, no longer keep others of their
+/// kind waiting: poison that is worth looking for kills sooner. So activities that take long go on after a power loss.
+pub(crate) const SUSPECT_YOUNG: Duration = Duration::from_secs(60);
+
+/// The shortest delay of an item with which workers have died and which has no place here: a place may be free in a moment,
+/// and a hundred of them a second cost less than the activities that they wait for.
+pub(crate) const SUSPECT_DELAY_MIN: Duration = Duration::from_secs(1);
+
+/// The longest such delay: half of the time after which a place is free in any case ([`SUSPECT_YOUNG`]).
+pub(crate) const SUSPECT_DELAY_MAX: Duration = Duration::from_secs(30);
+
+/// How many times as long as a trial took, with the quiet before it, until the next one may begin: trials take a quarter of the time.
+pub(crate) const TRIAL_REST: u32 = 3;
+
 /// How many hints pass between two looks at whether anyone still waits: rare enough to cost nothing, often enough that a
 /// subscription does not outlive the waits for long.
 pub(crate) const LOOK_EVERY: u32 = 256;
@@ -137,17 +151,17 @@ pub struct HostOptions {
     pub stalled_delay_max: Duration,
     /// The delay of a turn that is taken for what kills its workers. Each try may cost a process.
     pub poison_delay: Duration,
-    /// An activity that took its host down so often is answered as failed: it would do it again.
+    /// An activity that ended this often without an answer is answered as failed: it would do so again.
     pub task_attempts_max: u32,
-    /// Deaths of workers after which the turn that they held is taken for their cause and is stalled.
-    pub turn_deaths_max: u32,
-    /// Deaths during trials, in which an item began alone, after which it is poison: seven coincidences do not happen.
+    /// For how long nothing else begins in this process before an item begins with which many workers have died, and after it.
+    /// An item that kills its process within this time is found; a longer time finds more, and costs more.
+    pub trial_quiet: Duration,
+    /// Deaths of workers during trials of one item, after which it is taken for their cause: an activity is answered as failed,
+    /// a turn is stalled. Processes die of other causes, too, but seldom as often as this in the trials of one healthy item.
     pub trial_deaths_max: u32,
     /// How long a task rests that a server held when its session ended: a worker may still execute it, and answers when it has
     /// found a server again. Well above the 30 s after which the slowest published SDK comes again (docs/SERVER.md).
     pub restart_grace: Duration,
-    /// An item that failed so often runs alone among its like, so that the next crash blames the right one.
-    pub suspect_attempts: u32,
     /// How long a stopping host waits for what it has in flight.
     pub drain_max: Duration,
     /// When trouble becomes Failed.
@@ -171,10 +185,9 @@ impl Default for HostOptions {
             stalled_delay_max: Duration::from_secs(600),
             poison_delay: Duration::from_secs(3_600),
             task_attempts_max: 10,
-            turn_deaths_max: 10,
+            trial_quiet: Duration::from_secs(15),
             trial_deaths_max: 7,
             restart_grace: Duration::from_secs(60),
-            suspect_attempts: 2,
             drain_max: Duration::from_secs(10),
             trouble: TroublePolicy::default(),
             limits: TurnLimits::default(),

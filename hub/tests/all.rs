@@ -14,4 +14,5 @@ mod intake;
 mod operators;
 mod retention;
 mod support;
+mod suspects;
 mod waits;

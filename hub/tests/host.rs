@@ -13,7 +13,7 @@ use dauer_core::turn::Stalled;
 use dauer_hub::{HostOptions, TroublePolicy};
 use dauer_store::{DropReason, Host, Item, Release, SessionId, StoreLimits};
 
-use crate::support::{Act, Chain, Fate, HOUR, Op, Plan, World, win_tasks, win_turns};
+use crate::support::{Act, Chain, Fate, Op, Plan, World, win_tasks};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_to_its_end() {
@@ -264,36 +264,6 @@ async fn trouble_of_another_kind_does_not_give_up_a_run() {
     assert_eq!(world.ended(&id).await.status, Status::Completed);
 }
 
-/// Dies with the turn of an instance `times` times: as a process that executes code, or as a server.
-async fn die_with_a_turn(world: &World, times: u32, runs_code: bool) {
-    for number in 0..times {
-        let session = SessionId(1_000 + u128::from(number));
-        let id = dauer_store::HostId::new("raw").unwrap();
-        let host = Host { id, session, lease: Duration::from_secs(30), runs_code };
-        let work = world.hub.attach(host).await.unwrap();
-        let turns = win_turns(&*work, 1).await;
-        assert_eq!(turns.len(), 1);
-        world.hub.end_session(session).await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn turn_that_kills_its_workers_is_stalled_and_never_failed() {
-    let world = World::new();
-    let id = world.start("chain", 1).await;
-    die_with_a_turn(&world, 10, true).await;
-    let began = world.elapsed();
-    // What its results begin is a turn of the same host.
-    world.host(Chain::new().fusing(), HostOptions::default());
-    let record = world.until(&id, |record| record.trouble.is_some()).await;
-    let trouble = record.trouble.unwrap();
-    assert_eq!((record.status, trouble.kind), (Status::Pending, TroubleKind::HostDied));
-    assert!(trouble.reason.contains("10 processes died"), "{}", trouble.reason);
-    assert_eq!(world.ended(&id).await.status, Status::Completed, "after its rest it is tried again");
-    let took = world.elapsed() - began;
-    assert!(took >= HOUR && took < HOUR + Duration::from_secs(60), "{took:?}: a commit ends the count");
-}
-
 /// Its trouble is counted, although the checkpoint that was refused has none.
 #[tokio::test(start_paused = true)]
 async fn turn_whose_commit_is_refused_is_tried_ever_more_rarely() {
@@ -316,53 +286,7 @@ async fn turn_whose_commit_is_refused_is_tried_ever_more_rarely() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deaths_of_servers_do_not_stall_what_their_workers_have() {
-    let world = World::new();
-    let id = world.start("chain", 1).await;
-    die_with_a_turn(&world, 30, false).await;
-    let began = world.elapsed();
-    world.host(Chain::new(), HostOptions::default());
-    assert_eq!(world.ended(&id).await.status, Status::Completed);
-    assert!(world.elapsed() - began < Duration::from_secs(60));
-}
-
-/// Ten instances whose every turn fails, each turn taking a second; the most suspects and others beside each other once
-/// each has failed five times, and how long a healthy instance took meanwhile.
-async fn with_bad_company(suspect_attempts: u32) -> (usize, usize, Duration) {
-    let world = World::new();
-    let chain = Chain::new().slow_turns(Duration::from_secs(1)).on_turn(|record| {
-        let bad = record.tags.contains_key("bad");
-        if bad { Err(Stalled::new(TroubleKind::Mismatch, "bad")) } else { Ok(()) }
-    });
-    let peaks = Arc::clone(&chain.peaks);
-    world.host(chain, HostOptions { suspect_attempts, ..HostOptions::default() });
-    let mut bad = Vec::new();
-    for i in 0..10 {
-        bad.push(world.start_bad(&format!("bad-{i}")).await);
-    }
-    for id in &bad {
-        world.until(id, |record| record.attempts >= 5).await;
-    }
-    let before = world.elapsed();
-    let id = world.start("good", 3).await;
-    assert_eq!(world.ended(&id).await.details.output().unwrap().as_str(), "3");
-    (peaks.suspects.most(), peaks.others.most(), world.elapsed() - before)
-}
-
-#[tokio::test(start_paused = true)]
-async fn suspects_run_one_at_a_time_and_delay_nobody_else() {
-    let (suspects, others, took) = with_bad_company(2).await;
-    assert_eq!(suspects, 1, "two suspects ran beside each other");
-    assert!(others > 1, "turns without blame run beside each other");
-    // Four turns of a second each; what is left is for a poll between them.
-    assert!(took < Duration::from_secs(8), "the good one took {took:?}");
-    // The control: without the rule the same count shows that they do run beside each other.
-    let (unruly, _, _) = with_bad_company(u32::MAX).await;
-    assert!(unruly > 1, "the measure does not see suspects beside each other");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_took_its_hosts_down_is_answered_as_failed() {
+async fn activity_that_never_answers_is_answered_as_failed() {
     let world = World::new();
     // Hosts that can only take turns: the task stays.
     let turns_only = HostOptions { activities_max: 0, ..HostOptions::default() };

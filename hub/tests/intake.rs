@@ -217,7 +217,7 @@ async fn wins_beyond_the_room_wait_for_a_place() {
         }
         .boxed()
     });
-    let peaks = Arc::clone(&chain.peaks);
+    let peak = Arc::clone(&chain.peak);
     world.host(chain, HostOptions { turns_max: 2, activities_max: 2, ..HostOptions::default() });
     let mut ids = Vec::new();
     for number in 0..12 {
@@ -229,7 +229,7 @@ async fn wins_beyond_the_room_wait_for_a_place() {
     for id in &ids {
         assert_eq!(world.ended(id).await.status, Status::Completed);
     }
-    assert_eq!((peaks.others.most(), most.load(Ordering::Relaxed)), (2, 2));
+    assert_eq!((peak.most(), most.load(Ordering::Relaxed)), (2, 2));
     assert_eq!(world.plan.count(Op::Release), 0, "nothing was given back");
 }
 

@@ -14,6 +14,7 @@ use dauer_core::{ExecutionId, Timestamp};
 use dauer_proto::{TaskFailureDetails, failure};
 use dauer_store::TaskLease;
 
+use super::suspects::counted;
 use crate::executor::{ActivityDone, ActivityEnd, ActivityWork, Receipt};
 use crate::session::Session;
 
@@ -62,10 +63,8 @@ impl Drop for Report {
 }
 
 pub(super) async fn run(session: Arc<Session>, work: ActivityWork) -> ActivityEnd {
-    // The death of a server says nothing about the activity.
-    let attempts = work.lease.attempts.saturating_add(work.lease.deaths.workers);
-    if attempts >= session.options.task_attempts_max {
-        return ActivityDone::Failed(worn_out(attempts)).into();
+    if let Some(failure) = worn_out(&session, &work.lease) {
+        return ActivityDone::Failed(failure).into();
     }
     let rest = session.executor.runs_code().then(|| rest(&work.lease, session.options.restart_grace));
     if let Some(rest) = rest.flatten() {
@@ -100,7 +99,7 @@ impl Answering {
         let outcome = match end.done {
             ActivityDone::Completed(output) => Ok(output),
             ActivityDone::Failed(details) => Err(details),
-            ActivityDone::Crashed(deaths) => Err(worn_out(deaths.workers)),
+            ActivityDone::Crashed(deaths) => Err(crashed(counted(deaths))),
             ActivityDone::GivenUp => return Ending::GivenUp(fence, Duration::ZERO),
             ActivityDone::Returned { delay } => return Ending::GivenUp(fence, delay),
         };
@@ -111,7 +110,20 @@ impl Answering {
     }
 }
 
-fn worn_out(attempts: u32) -> TaskFailureDetails {
-    let text = format!("The activity was tried {attempts} times and its host died each time.");
+/// Why an activity is not run any more: workers died in its trials, or it came to no end.
+pub(super) fn worn_out(session: &Session, lease: &TaskLease) -> Option<TaskFailureDetails> {
+    let (deaths, attempts) = (counted(lease.deaths), lease.attempts);
+    if deaths >= session.options.trial_deaths_max {
+        return Some(crashed(deaths));
+    }
+    (attempts >= session.options.task_attempts_max).then(|| {
+        let text = format!("The activity was tried {attempts} times and ended each time without an answer.");
+        failure::failure("ActivityCrashed", text).non_retriable()
+    })
+}
+
+/// Of an activity whose workers died in its trials.
+fn crashed(deaths: u32) -> TaskFailureDetails {
+    let text = format!("{deaths} processes died when this activity had begun and nothing else.");
     failure::failure("ActivityCrashed", text).non_retriable()
 }

@@ -14,6 +14,7 @@ use dauer_store::{Cause, Committed, Fence, Item, Mail, Refused, Release};
 use super::cache::Entry;
 use super::hold::{Kept, Ticket};
 use super::slots::After;
+use super::suspects::Suspect;
 use super::turn::Setback;
 use super::{Dispatch, Step};
 use crate::executor::Receipt;
@@ -93,7 +94,8 @@ impl Dispatch {
                 self.settled(&fence.instance, fence.execution, now);
                 self.tasks.settle(completions.len() + take.saturating_sub(committed.taken.len()));
                 for lease in std::mem::take(&mut committed.taken) {
-                    self.begin_task(lease);
+                    // They are new: nothing has died with them.
+                    self.begin_or_put_back(Suspect::Task(Box::new(lease)), true);
                 }
                 if current {
                     self.continued(pending, committed);
@@ -200,7 +202,7 @@ impl Dispatch {
         let (after, orphans) = self.slots.keep(fence, kept, Mail { messages: arrived, more, now }, bytes_max);
         self.answer_all(orphans);
         match after {
-            After::Begin(begin) => self.begin(*begin, false),
+            After::Begin(begin) => self.begin_or_put_back(Suspect::Turn(begin), true),
             // At once, while what it needs is at hand.
             After::Due => self.begin_kept(&instance, now),
             After::Mail => self.mail_waits(instance),

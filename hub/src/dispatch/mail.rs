@@ -44,7 +44,8 @@ impl Dispatch {
     /// Reads the messages of named instances that are kept and idle, a few at a time. A host that stops leaves them to the next
     /// holder.
     pub(super) fn read_mail(&mut self) {
-        if self.mail.named.is_empty() || self.mail.is_reading {
+        // During a trial no turn begins.
+        if self.mail.named.is_empty() || self.mail.is_reading || self.suspects.is_closed() {
             return;
         }
         let few = self.mail.named.len().min(MAIL_READS_MAX);
@@ -76,11 +77,12 @@ impl Dispatch {
             }
             let instance = fence.instance.clone();
             match mail {
+                Ok(_) if self.suspects.is_closed() => self.mail_waits(instance),
                 Ok(mail) => {
                     self.clock.hear(mail.now, &*self.session.env);
                     let bytes_max = self.session.options.claim_bytes_max;
                     if let Some(begin) = self.slots.begin_mail(&fence, mail, bytes_max) {
-                        self.begin(begin, false);
+                        self.begin(begin);
                     }
                 }
                 Err(Refused::Fenced) => {

@@ -13,7 +13,8 @@
 //! | `wins` | what was won and has no place yet; what was received and may be recalled |
 //! | `slots`, `hold` | the instances that are held, and the tasks that run |
 //! | `mail` | which kept instances have messages to be read |
-//! | `turns`, `turn`, `suspects` | turns that are to begin; taking one turn |
+//! | `turns`, `turn` | turns that are to begin; taking one turn |
+//! | `suspects` | what may have killed workers: how much of it runs at once, and the trial of one item |
 //! | `commits` | checkpoints for the next commit |
 //! | `tasks`, `activity` | running tasks and results for the next answer; running one |
 //! | `adopt` | tasks that a worker executes and the session does not hold |
@@ -79,6 +80,14 @@ enum Step {
     Answered(Vec<(Answer, Result<Delivered, Refused>)>),
     AnswerAgain(Box<Answer>),
     TaskReleased,
+    /// An item that had not begun was given back, which is this step.
+    Left(Box<Step>),
+    /// A time has come that a trial waits for.
+    TrialMayGoOn,
+    /// The store has noted that a trial is open; false when its item is not held any more.
+    TrialOpened(bool),
+    /// The store has noted that the trial is over.
+    TrialClosed,
     /// A win that was worth nothing was given back.
     WinReleased,
     /// The store has said whether this session holds the tasks that its workers execute.
@@ -173,7 +182,11 @@ impl Dispatch {
             slots: Slots::default(),
             mail: Mailbox::default(),
             due: Due::default(),
-            suspects: Suspects::default(),
+            suspects: Suspects::new(
+                session.executor.runs_code(),
+                session.options.trial_quiet,
+                session.env.steady(),
+            ),
             commits: Commits::default(),
             tasks,
             adoptions: Adoptions::default(),
@@ -193,8 +206,9 @@ impl Dispatch {
     }
 
     fn begin_what_can(&mut self) {
+        self.go_on_with_trial();
         self.begin_due();
-        self.begin_suspect();
+        self.begin_suspects();
         self.begin_won();
         self.send_commits();
         self.send_answers();
@@ -235,6 +249,14 @@ impl Dispatch {
             }
             Step::AnswerAgain(answer) => self.tasks.answer(*answer),
             Step::TaskReleased => self.tasks.settle(1),
+            Step::Left(step) => {
+                self.suspects.left();
+                self.take(*step);
+            }
+            // The loop goes on with it.
+            Step::TrialMayGoOn => {}
+            Step::TrialOpened(open) => self.trial_opened(open),
+            Step::TrialClosed => self.trial_closed(),
             // The store offers it again.
             Step::WinReleased => {}
             Step::RanOut => {

@@ -92,6 +92,12 @@ impl Room {
         changed
     }
 
+    /// How many turns and tasks run at once at most.
+    pub(super) fn slots(&self) -> usize {
+        let turns = self.turns_max.min(self.capacity.turns);
+        turns.saturating_add(self.tasks_max.min(self.capacity.activities))
+    }
+
     /// How many won turns may begin. Turns that results began count too: what was begun is finished first. But they may not
     /// take all the room, or instances that never come to rest would keep all others out.
     pub(super) fn for_won_turns(&self, load: Load) -> usize {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use futures::future::FutureExt;
+use futures::future::{BoxFuture, FutureExt};
 
 use dauer_core::cancel::{CancelReason, Cancellation};
 use dauer_core::model::{Completion, DropReason, Encoded, TaskFence};
@@ -124,6 +124,7 @@ impl Dispatch {
     /// Runs a task beside the loop, so that a busy activity does not hold up the others; or right here what is over at once,
     /// where everything shares one thread.
     pub(super) fn begin_task(&mut self, lease: TaskLease) {
+        self.suspects.begins(self.session.env.steady());
         let (cancellation, execution) = (Cancellation::new(), lease.task.execution);
         if self.stopping {
             cancellation.cancel(CancelReason::Draining);
@@ -164,6 +165,7 @@ impl Dispatch {
         };
         let instance = fence.instance.clone();
         self.slots.task_ends(fence);
+        self.suspects.task_ended(fence);
         let place = self.slots.place_for(&instance, execution).filter(|_| self.fuses);
         match (ending, place) {
             (Ending::Result(completion, _), Some((waiting, due))) => {
@@ -205,9 +207,20 @@ impl Dispatch {
 
     /// Gives a task back; it stays counted as in flight until the store has it.
     pub(super) fn give_task_back(&mut self, fence: TaskFence, delay: Duration, failed: bool) {
+        let released = self.giving_task_back(fence, delay, failed);
+        self.steps.push(released);
+    }
+
+    /// The same; the caller has it done.
+    pub(super) fn giving_task_back(
+        &self,
+        fence: TaskFence,
+        delay: Duration,
+        failed: bool,
+    ) -> BoxFuture<'static, Step> {
         let session = Arc::clone(&self.session);
         let release = Release { item: Item::Task(fence), delay, trouble: None, failed };
-        self.steps.push(async move { session.give_back(release).await }.map(|()| Step::TaskReleased).boxed());
+        async move { session.give_back(release).await }.map(|()| Step::TaskReleased).boxed()
     }
 
     pub(super) fn answered(&mut self, answer: Answer, result: &Result<Delivered, Refused>) {

@@ -13,6 +13,7 @@ use dauer_proto::{HistoryEvent, failure};
 use dauer_store::{ClaimedTurn, Fence, Item, Refused};
 
 use super::cache::Entry;
+use super::suspects::counted;
 use crate::executor::{Attempt, Past, Receipt, TurnDone, TurnWork, Unfinished};
 use crate::holding::Holding;
 use crate::session::Session;
@@ -58,7 +59,7 @@ impl From<Unfinished> for Setback {
         match unfinished {
             Unfinished::Stalled(stalled) => Self::Stalled(stalled),
             Unfinished::Returned { delay } => Self::Returned(delay),
-            Unfinished::Poison(deaths) => Self::Stalled(killer(deaths.workers)),
+            Unfinished::Poison(deaths) => Self::Stalled(killer(counted(deaths))),
         }
     }
 }
@@ -233,10 +234,10 @@ fn given_up(session: &Session, record: &Record) -> Option<Trouble> {
     (trouble.attempts >= max).then(|| trouble.clone())
 }
 
-/// Why a turn is not run: too many workers died with it. Each time that it is stalled for this, it may run once more.
-fn poison(session: &Session, record: &Record) -> Option<Stalled> {
-    let deaths = record.deaths.workers;
-    let allowed = session.options.turn_deaths_max.saturating_add(stalled_as_poison(record));
+/// Why a turn is not run: too many workers died in its trials. Each time that it is stalled for this, it may run once more.
+pub(super) fn poison(session: &Session, record: &Record) -> Option<Stalled> {
+    let deaths = counted(record.deaths);
+    let allowed = session.options.trial_deaths_max.saturating_add(stalled_as_poison(record));
     (deaths >= allowed).then(|| killer(deaths))
 }
 
@@ -245,11 +246,11 @@ fn stalled_as_poison(record: &Record) -> u32 {
     record.trouble.as_ref().map_or(0, |trouble| trouble.attempts_of(TroubleKind::HostDied))
 }
 
-/// Of a turn that its workers died with.
+/// Of a turn whose workers died in its trials.
 fn killer(deaths: u32) -> Stalled {
     let text = format!(
-        "{deaths} processes died while they held this turn, and it may be the reason; mend its code: the turn is \
-         tried again after a rest"
+        "{deaths} processes died when this turn had begun and nothing else; mend its code: the turn is tried again \
+         after a rest"
     );
     Stalled::new(TroubleKind::HostDied, text)
 }

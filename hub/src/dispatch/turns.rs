@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::FutureExt;
+use futures::future::{BoxFuture, FutureExt};
 
 use dauer_core::model::{Checkpoint, Completion, History, Status, Task, Then, Trouble, TroubleKind};
 use dauer_core::turn::Stalled;
@@ -22,7 +22,6 @@ pub(super) struct Turned {
     fence: Fence,
     /// The trouble that the instance had before.
     before: Option<Box<Trouble>>,
-    suspect: bool,
     /// The results it was given; the checkpoint has those that it used.
     given: Vec<Completion>,
     result: Result<Prepared, Setback>,
@@ -49,36 +48,33 @@ impl Dispatch {
         for instance in std::mem::take(&mut self.due.0) {
             match now {
                 Some(now) => self.begin_kept(&instance, now),
-                None => {
-                    // A turn needs the store's time, and only an answer of the store tells it.
-                    let results = self.slots.give_up_due(&instance);
-                    self.answer_all(results);
-                    self.release_if_useless(&instance);
-                }
+                // A turn needs the store's time, and only an answer of the store tells it.
+                None => self.give_up_due(&instance),
             }
         }
     }
 
-    /// Begins the turn that results wait for, if the instance is kept and idle.
+    /// Begins the turn that results wait for, if the instance is kept and idle. During a trial the results go to the inbox: a death
+    /// would take them along.
     pub(super) fn begin_kept(&mut self, instance: &InstanceId, now: Timestamp) {
+        if self.suspects.is_closed() {
+            return self.give_up_due(instance);
+        }
         let bytes_max = self.session.options.claim_bytes_max;
         if let Some(begin) = self.slots.begin_due(instance, now, bytes_max) {
-            self.begin(begin, false);
+            self.begin(begin);
         }
     }
 
-    pub(super) fn begin_suspect(&mut self) {
-        while let Some(begin) = self.suspects.next() {
-            if self.slots.is_current(&begin.claimed.fence.instance, begin.ticket) {
-                self.suspects.begins();
-                self.begin(begin, true);
-            } else {
-                self.answer_all(begin.completions);
-            }
-        }
+    /// The results that wait for the next turn of a kept instance go to its inbox.
+    fn give_up_due(&mut self, instance: &InstanceId) {
+        let results = self.slots.give_up_due(instance);
+        self.answer_all(results);
+        self.release_if_useless(instance);
     }
 
-    pub(super) fn begin(&mut self, begin: Begin, suspect: bool) {
+    pub(super) fn begin(&mut self, begin: Begin) {
+        self.suspects.begins(self.session.env.steady());
         let Begin { ticket, claimed, completions, entry } = begin;
         let known = self.cache.take(&claimed.fence.instance, &claimed.record);
         let cached = entry.or(known);
@@ -86,11 +82,11 @@ impl Dispatch {
             (claimed.fence.clone(), claimed.record.trouble.clone(), completions.clone());
         match turn::take(&self.session, claimed, completions, cached) {
             Progress::Done(result) => {
-                self.turned(Turned { ticket, fence, before, suspect, given, result });
+                self.turned(Turned { ticket, fence, before, given, result });
             }
             Progress::Waits(rest) => {
                 let turned = rest.map(move |result| {
-                    Step::Turned(Box::new(Turned { ticket, fence, before, suspect, given, result }))
+                    Step::Turned(Box::new(Turned { ticket, fence, before, given, result }))
                 });
                 self.steps.push(turned.boxed());
             }
@@ -98,10 +94,8 @@ impl Dispatch {
     }
 
     pub(super) fn turned(&mut self, turned: Turned) {
-        let Turned { ticket, fence, before, suspect, given, result } = turned;
-        if suspect {
-            self.suspects.ended();
-        }
+        let Turned { ticket, fence, before, given, result } = turned;
+        self.suspects.turn_ended(ticket);
         if !self.slots.is_current(&fence.instance, ticket) {
             return self.answer_all(given);
         }
@@ -139,7 +133,8 @@ impl Dispatch {
     /// Decides what becomes of the instance after the commit. It is kept while tasks of it run here, for their results
     /// to go into its next turn; and when the next run begins with what is there. Otherwise whoever has room goes on.
     fn keep_or_release(&self, checkpoint: &mut Checkpoint) {
-        if checkpoint.record.status != Status::Running {
+        // During a trial nothing can begin here.
+        if checkpoint.record.status != Status::Running || self.suspects.is_closed() {
             return;
         }
         let keeps = match &checkpoint.history {
@@ -222,6 +217,18 @@ impl Dispatch {
         delay: Duration,
         trouble: Option<Trouble>,
     ) {
+        let released = self.releasing(ticket, fence, delay, trouble);
+        self.steps.push(released);
+    }
+
+    /// The same; the caller has it done.
+    pub(super) fn releasing(
+        &mut self,
+        ticket: Ticket,
+        fence: Fence,
+        delay: Duration,
+        trouble: Option<Trouble>,
+    ) -> BoxFuture<'static, Step> {
         self.cache.forget(&fence.instance);
         let (results, entry) = self.slots.releases(&fence.instance);
         if let Some(entry) = entry {
@@ -235,7 +242,7 @@ impl Dispatch {
             session.give_back(release).await;
             Step::TurnReleased(instance, ticket)
         };
-        self.steps.push(released.boxed());
+        released.boxed()
     }
 
     /// Gives an instance back that is kept although nothing of it runs here any more.

@@ -13,6 +13,7 @@ use futures::future::FutureExt;
 use dauer_store::{ClaimedTurn, Item, Release, TaskLease, TaskName};
 
 use super::slots::Admitted;
+use super::suspects::Suspect;
 use super::{Dispatch, Step};
 
 /// What was won and has no place yet, and what was received and may be recalled.
@@ -58,15 +59,18 @@ impl Wins {
         self.tasks.retain(|lease| lease.fence.task != adopted.task);
     }
 
+    /// Takes out what waits for a place.
+    pub(super) fn take_waiting(&mut self) -> (VecDeque<ClaimedTurn>, VecDeque<TaskLease>) {
+        (std::mem::take(&mut self.turns), std::mem::take(&mut self.tasks))
+    }
+
     fn is_new(&self, item: &Item) -> bool {
         !self.received.contains(item) && !self.received_before.contains(item)
     }
 
-    fn add(&mut self, turns: Vec<ClaimedTurn>, tasks: Vec<TaskLease>) {
+    fn received_all(&mut self, turns: &[ClaimedTurn], tasks: &[TaskLease]) {
         self.received.extend(turns.iter().map(|turn| Item::Turn(turn.fence.clone())));
         self.received.extend(tasks.iter().map(|task| Item::Task(task.fence.clone())));
-        self.turns.extend(turns);
-        self.tasks.extend(tasks);
     }
 }
 
@@ -78,7 +82,19 @@ impl Dispatch {
             self.clock.hear(latest, &*self.session.env);
             self.room.turns_won();
         }
-        self.wins.add(turns, tasks);
+        self.wins.received_all(&turns, &tasks);
+        for turn in turns {
+            match self.suspects.may_wait(turn.record.deaths) {
+                true => self.wins.turns.push_back(turn),
+                false => self.won_turn(turn),
+            }
+        }
+        for lease in tasks {
+            match self.suspects.may_wait(lease.deaths) {
+                true => self.wins.tasks.push_back(lease),
+                false => self.won_task(lease),
+            }
+        }
         self.begin_won();
     }
 
@@ -112,22 +128,22 @@ impl Dispatch {
         }
         while !self.wins.tasks.is_empty() && self.room.for_won_tasks(self.load()) > 0 {
             let Some(lease) = self.wins.tasks.pop_front() else { break };
-            self.tasks.take(1);
-            self.begin_task(lease);
+            self.won_task(lease);
         }
     }
 
+    fn won_task(&mut self, lease: TaskLease) {
+        let has_room = self.room.for_won_tasks(self.load()) > 0;
+        self.tasks.take(1);
+        self.begin_or_put_back(Suspect::Task(Box::new(lease)), has_room);
+    }
+
     pub(super) fn won_turn(&mut self, turn: ClaimedTurn) {
+        let has_room = self.room.for_won_turns(self.load()) > 0;
         match self.slots.admit(turn) {
             Admitted::Begin(begin, orphans) => {
                 self.answer_all(orphans);
-                let record = &begin.claimed.record;
-                let failed = record.attempts.saturating_add(record.deaths.workers);
-                if failed >= self.session.options.suspect_attempts {
-                    self.suspects.add(*begin);
-                } else {
-                    self.begin(*begin, false);
-                }
+                self.begin_or_put_back(Suspect::Turn(begin), has_room);
             }
             Admitted::Stale(fence) => {
                 let (session, item) = (Arc::clone(&self.session), Item::Turn(fence));

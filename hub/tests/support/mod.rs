@@ -103,13 +103,6 @@ impl dauer_faults::Plan for Plan {
     }
 }
 
-/// How many turns ran beside each other at most: those with two failed attempts or more, and the others.
-#[derive(Default)]
-pub(crate) struct Peaks {
-    pub(crate) suspects: Peak,
-    pub(crate) others: Peak,
-}
-
 /// How many are running, and the most that ever were.
 #[derive(Default)]
 pub(crate) struct Peak(Mutex<(usize, usize)>);
@@ -135,15 +128,20 @@ type OnTurn = dyn Fn(&Record) -> Result<(), Stalled> + Send + Sync;
 type OnActivity =
     dyn Fn(TaskLease) -> BoxFuture<'static, Result<Option<String>, TaskFailureDetails>> + Send + Sync;
 
+type Deadly = dyn Fn(&Record) -> bool + Send + Sync;
+
 type OnWork = dyn Fn(ActivityWork) -> BoxFuture<'static, ActivityDone> + Send + Sync;
 
 /// An executor whose orchestration calls as many activities, one after the other, as its input says.
 pub(crate) struct Chain {
-    pub(crate) peaks: Arc<Peaks>,
+    /// Turns beside each other.
+    pub(crate) peak: Arc<Peak>,
     turn_time: Duration,
     fuses: bool,
     on_turn: Box<OnTurn>,
     on_activity: Box<OnActivity>,
+    /// Whether a turn kills its process, and so comes to no end.
+    deadly: Box<Deadly>,
     /// Instead of the one before, for tests that look at the signal.
     on_work: Option<Box<OnWork>>,
 }
@@ -151,11 +149,12 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn new() -> Self {
         Self {
-            peaks: Arc::default(),
+            peak: Arc::default(),
             turn_time: Duration::ZERO,
             fuses: false,
             on_turn: Box::new(|_| Ok(())),
             on_activity: Box::new(|_| async { Ok(Some("1".into())) }.boxed()),
+            deadly: Box::new(|_| false),
             on_work: None,
         }
     }
@@ -191,6 +190,11 @@ impl Chain {
 }
 
 impl Chain {
+    /// Turns that kill their process, which the test does.
+    pub(crate) fn deadly(self, deadly: impl Fn(&Record) -> bool + Send + Sync + 'static) -> Self {
+        Self { deadly: Box::new(deadly), ..self }
+    }
+
     /// Called for each activity, with its signal.
     pub(crate) fn on_work(
         self,
@@ -211,12 +215,14 @@ impl Executor for Chain {
     }
 
     async fn turn(&self, work: TurnWork) -> Result<TurnDone, Unfinished> {
-        let count = if work.record.attempts >= 2 { &self.peaks.suspects } else { &self.peaks.others };
-        count.enter();
+        if (self.deadly)(&work.record) {
+            futures::future::pending::<()>().await;
+        }
+        self.peak.enter();
         if !self.turn_time.is_zero() {
             tokio::time::timeout(self.turn_time, futures::future::pending::<()>()).await.unwrap_err();
         }
-        count.leave();
+        self.peak.leave();
         (self.on_turn)(&work.record)?;
         let Past::History(past) = work.past else { unreachable!("this executor keeps nothing alive") };
         let all = || past.iter().chain(&*work.new);
@@ -411,6 +417,22 @@ impl World {
             _ => None,
         });
         found.unwrap()
+    }
+
+    /// A task of the instance as it lies in the store.
+    pub(crate) async fn task(&self, id: &InstanceId) -> dauer_store::TaskDump {
+        let mut after = None;
+        loop {
+            let dump = self.hub.dump(after).await.unwrap();
+            let found = dump.items.into_iter().find_map(|item| match item {
+                dauer_store::DumpItem::Task(task) if task.task.instance == *id => Some(*task),
+                _ => None,
+            });
+            if let Some(task) = found {
+                return task;
+            }
+            after = Some(dump.next.unwrap());
+        }
     }
 
     /// The sessions that the store knows.

@@ -70,8 +70,9 @@ pub(crate) struct Hosts {
 
 /// The settings of a seed's hosts: small ones find what large ones hide.
 pub(crate) fn draw_options(random: &mut Random) -> HostOptions {
+    let lease = Duration::from_secs(random.pick(&[2, 5, 15]));
     HostOptions {
-        lease: Duration::from_secs(random.pick(&[2, 5, 15])),
+        lease,
         turns_max: random.pick(&[1, 3, 256]),
         activities_max: random.pick(&[1, 4, 256]),
         claim_bytes_max: random.pick(&[1, 8 * 1024 * 1024]),
@@ -83,7 +84,9 @@ pub(crate) fn draw_options(random: &mut Random) -> HostOptions {
         // Hosts die here more often than in ten lives; giving up would be right, and no outcome of the model.
         task_attempts_max: u32::MAX,
         trouble: TroublePolicy::default(),
-        turn_deaths_max: u32::MAX,
+        // Hosts die often, and with one slot every survivor needs a trial: the bound of liveness leaves no time for the default.
+        trial_quiet: lease / 20,
+        trial_deaths_max: u32::MAX,
         drain_max: Duration::from_secs(random.pick(&[0, 10])),
         ..HostOptions::default()
     }

@@ -22,6 +22,9 @@ const HELD_MAX: usize = 8;
 /// The deaths of this world are nobody's fault: no task is given up for the hosts it has outlived.
 const ATTEMPTS_MAX: u32 = 1_000_000;
 
+/// The quiet before and after a trial. Workers are killed every few hundred milliseconds: the default would leave no time.
+const TRIAL_QUIET: Duration = Duration::from_millis(50);
+
 /// What a worker is started with.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Worker {
@@ -53,7 +56,8 @@ impl Worker {
             turns_max: HELD_MAX,
             activities_max: HELD_MAX,
             task_attempts_max: ATTEMPTS_MAX,
-            turn_deaths_max: u32::MAX,
+            trial_quiet: TRIAL_QUIET,
+            trial_deaths_max: u32::MAX,
             ..HostOptions::default()
         };
         let worker = self.code.register(hub.worker(), self.attempts_show).options(options).build()?;
