@@ -398,6 +398,10 @@ pub trait Manage: Send + Sync {
     /// Removes ended instances (rule 21).
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused>;
 
+    /// Ends the delay of stalled instances, so that they are claimed at once (rule 26). Returns the number of instances whose
+    /// delay it ended.
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused>;
+
     /// Opens a session. Attaching the same session again renews it.
     ///
     /// # Errors

@@ -103,6 +103,10 @@ impl Manage for MemoryHub {
         Ok(self.with(|partition| partition.purge(&purge)))
     }
 
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        Ok(self.with(|partition| partition.retry(&ids)))
+    }
+
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         self.with(|partition| partition.attach(&host))?;
         Ok(Arc::new(MemorySession::new(self.clone(), host.session)))

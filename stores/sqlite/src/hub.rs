@@ -94,6 +94,10 @@ impl Manage for SqliteHub {
         self.shell.write(move |scope| scope.purge(&purge)).await
     }
 
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        self.shell.write(move |scope| scope.retry(&ids)).await
+    }
+
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         let session = host.session;
         // Locked before the session can be read, so that no process takes it for dead.

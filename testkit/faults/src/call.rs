@@ -165,6 +165,8 @@ calls! {
     ReadStart { instance: InstanceId } -> Result<Option<Message>, Refused>,
     /// `Manage::purge`.
     Purge { purge: Purge } -> Result<Purged, Refused>,
+    /// `Manage::retry`.
+    Retry { ids: Vec<InstanceId> } -> Result<usize, Refused>,
     /// `Manage::attach`.
     Attach { host: Host } -> Result<Session, Refused>,
     /// `Manage::end_session`.
@@ -227,6 +229,7 @@ impl Call {
             | Self::ReadHistory { .. }
             | Self::ReadStart { .. }
             | Self::Purge { .. }
+            | Self::Retry { .. }
             | Self::Attach { .. }
             | Self::EndSession { .. }
             | Self::Scale {}

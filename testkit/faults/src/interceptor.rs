@@ -84,6 +84,7 @@ async fn of_hub(hub: &dyn Manage, call: Call) -> Answer {
         }
         Call::ReadStart { instance } => Answer::ReadStart(hub.read_start(&instance).await),
         Call::Purge { purge } => Answer::Purge(hub.purge(purge).await),
+        Call::Retry { ids } => Answer::Retry(hub.retry(ids).await),
         Call::Attach { host } => Answer::Attach(hub.attach(host).await.map(Session)),
         Call::EndSession { session } => Answer::EndSession(hub.end_session(session).await),
         Call::Scale {} => Answer::Scale(hub.scale().await),
@@ -264,6 +265,10 @@ impl Manage for Wrapped<dyn Manage> {
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         ask!(self, Purge { purge })
+    }
+
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        ask!(self, Retry { ids })
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {

@@ -100,6 +100,7 @@ fn sample(op: Op) -> Call {
         }
         Op::ReadStart => Call::ReadStart { instance: id("order") },
         Op::Purge => Call::Purge { purge: Purge::Ids(vec![id("order")]) },
+        Op::Retry => Call::Retry { ids: vec![id("order")] },
         Op::Attach => Call::Attach { host: host(2) },
         Op::EndSession => Call::EndSession { session: SessionId(3) },
         Op::Scale => Call::Scale {},

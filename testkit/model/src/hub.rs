@@ -127,6 +127,10 @@ impl Manage for ModelHub {
         Ok(self.write(|state| state.purge(&purge)))
     }
 
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        Ok(self.write(|state| state.retry(&ids)))
+    }
+
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         self.write(|state| state.attach(&host))?;
         Ok(Arc::new(ModelSession::open(self.clone(), host.session)))

@@ -9,6 +9,7 @@ mod inbox;
 mod limit;
 mod read;
 mod release;
+mod retry;
 mod sessions;
 mod starts;
 mod tasks;
