@@ -320,6 +320,17 @@ impl fmt::Debug for MessageId {
     }
 }
 
+/// The secret of one hub. It seals the tokens of work items, so that a token is valid in every process that serves the hub.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HubKey(pub [u8; 32]);
+
+/// Shows no byte: the key stays out of logs.
+impl fmt::Debug for HubKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HubKey")
+    }
+}
+
 /// A point in time: milliseconds since 1970 UTC, by the clock of a store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub i64);

@@ -21,4 +21,6 @@ pub mod send;
 pub mod turn;
 pub mod workitem;
 
-pub use ids::{Epoch, ExecutionId, HostId, HubName, InstanceId, MessageId, Revision, SessionId, Timestamp};
+pub use ids::{
+    Epoch, ExecutionId, HostId, HubKey, HubName, InstanceId, MessageId, Revision, SessionId, Timestamp,
+};

@@ -199,6 +199,7 @@ fn task(task: dauer_store::OpenTask) -> OpenTask {
         withdrawn: task.withdrawn,
         worker_deaths: task.deaths.workers,
         server_deaths: task.deaths.servers,
+        trial_deaths: task.deaths.trials,
         marked_at: task.mark.map(|at| time::from_millis(at.0)),
     }
 }
@@ -216,6 +217,7 @@ async fn instance(hub: &Hub, id: InstanceId, record: Record) -> Result<Instance,
         attempts: record.attempts,
         worker_deaths: record.deaths.workers,
         server_deaths: record.deaths.servers,
+        trial_deaths: record.deaths.trials,
         trouble: record.trouble.as_deref().map(trouble),
         entity,
         state: Some(state::told(&hub.client, (&id, record), Payloads::Outputs).await?),

@@ -135,7 +135,7 @@ mod tests {
             queue: QueueKey::new(Kind::Activity, "pay", None),
             holder: None,
             attempts: 1,
-            deaths: Deaths { workers: 2, servers: 3 },
+            deaths: Deaths { workers: 2, servers: 3, trials: 1 },
             mark: None,
             not_before: Timestamp::default(),
             withdrawn: false,

@@ -27,11 +27,11 @@ pub use manage::{
 pub use refused::{Cause, Limit, Refused};
 pub use store::Store;
 pub use work::{
-    Amount, Changes, ClaimedTurn, Committed, Credit, Delivered, Hint, Item, Lost, Mail, Next, Recalled,
-    Release, Slice, TaskLease, Until, Work,
+    Amount, Changes, ClaimedTurn, Committed, Credit, Death, Delivered, Hint, Item, Lost, Mail, Next,
+    Recalled, Release, Slice, TaskLease, TaskName, Trial, Until, Work,
 };
 
 pub use dauer_core::model::*;
 pub use dauer_core::{
-    Epoch, ExecutionId, HostId, HubName, InstanceId, MessageId, Revision, SessionId, Timestamp,
+    Epoch, ExecutionId, HostId, HubKey, HubName, InstanceId, MessageId, Revision, SessionId, Timestamp,
 };

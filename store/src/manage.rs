@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use dauer_core::model::{
     Checkpoint, Deaths, DropReason, Fence, Kind, Message, Record, Status, StoredBatch, Tags, Task,
 };
-use dauer_core::{Epoch, ExecutionId, HostId, InstanceId, MessageId, Revision, SessionId, Timestamp};
+use dauer_core::{Epoch, ExecutionId, HostId, HubKey, InstanceId, MessageId, Revision, SessionId, Timestamp};
 
 use crate::{Cause, Changes, Committed, Delivered, Inspection, Refused, SessionInfo, Slice, Work};
 
@@ -264,6 +264,8 @@ pub struct HubDump {
     pub floor: Floor,
     /// Ids of removed starts that were forgotten early, beyond [`StoreLimits::removed_starts`].
     pub forgotten_starts: u64,
+    /// The key of the hub; none before the first [`Manage::key`].
+    pub key: Option<HubKey>,
 }
 
 /// The epoch and revision of new instances in a hub. Each removal raises it above the removed instance (rule 21), so that no
@@ -295,6 +297,8 @@ pub struct InstanceDump {
     pub epoch: Epoch,
     /// The session that holds it.
     pub holder: Option<SessionId>,
+    /// A trial of the turn is open.
+    pub trial: bool,
     /// The visibility of the earliest admitted message; `None` if no admitted message waits.
     pub ready_at: Option<Timestamp>,
     /// No session claims it before this time, after a release with delay.
@@ -326,6 +330,8 @@ pub struct TaskDump {
     pub deaths: Deaths,
     /// When the session of a server that held it ended.
     pub mark: Option<Timestamp>,
+    /// A trial of the task is open.
+    pub trial: bool,
     /// No session claims it before this time.
     pub not_before: Timestamp,
     /// Whether the task was withdrawn: it stays until its holder answers or ends, and does not run again.
@@ -401,6 +407,10 @@ pub trait Manage: Send + Sync {
     /// Ends the delay of stalled instances, so that they are claimed at once (rule 26). Returns the number of instances whose
     /// delay it ended.
     async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused>;
+
+    /// Returns the key of the hub, which seals the tokens of work items (rule 25). The first candidate becomes the key; later
+    /// candidates change nothing. The key is durable before the answer. The call makes the hub, as a session does.
+    async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused>;
 
     /// Opens a session. Attaching the same session again renews it.
     ///

@@ -11,7 +11,7 @@ use dauer_core::model::{
     Checkpoint, Completion, Deaths, DropReason, Encoded, Fence, Message, Payload, Queues, Record, Status,
     StoredBatch, Tags, Task, TaskFence, Trouble,
 };
-use dauer_core::{InstanceId, Revision, SessionId, Timestamp};
+use dauer_core::{InstanceId, MessageId, Revision, SessionId, Timestamp};
 
 use crate::{Env, Refused, Steady};
 
@@ -204,6 +204,34 @@ pub struct Release {
     pub failed: bool,
 }
 
+/// The name of an activity task, whichever session holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskName {
+    /// The instance that scheduled the task.
+    pub instance: InstanceId,
+    /// The id of the task.
+    pub task: MessageId,
+}
+
+/// A worker of this session died with an item, which the session goes on holding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Death {
+    /// The item.
+    pub item: Item,
+    /// The deaths of the item before this one, as the session knows them. The store counts this death if they are still the
+    /// item's, and recognises a repeat by them.
+    pub known: Deaths,
+}
+
+/// The begin or end of a trial: a time in which nothing else begins in the process that executes the item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    /// The item.
+    pub item: Item,
+    /// True before the item begins alone, false when the trial is over.
+    pub open: bool,
+}
+
 /// An item that a session no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
@@ -307,6 +335,32 @@ pub trait Work: Send + Sync {
     /// Gives items back. An item that the session does not hold under that epoch is [`Refused::Fenced`].
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>>;
 
+    /// Makes the session the holder of open tasks, each under a higher epoch: workers of this session execute them. It does not
+    /// matter which session holds the task, or none, or this one. Delays, credit and queues are ignored (rule 25). The former
+    /// holder finds the task among the lost items of its next renewal; so does this session if it was the holder. Attempts,
+    /// deaths and mark stay.
+    ///
+    /// Returns `None` for a task that is not open or was withdrawn. The same call again adopts again, under a higher epoch.
+    ///
+    /// # Errors
+    /// [`Refused::NotExecuted`] if the session has expired: it renews first.
+    async fn adopt(&self, tasks: Vec<TaskName>) -> Vec<Result<Option<TaskLease>, Refused>>;
+
+    /// Notes that workers of this session died with items, which the session goes on holding under the same fences (rule 9).
+    /// Returns the deaths of each item after that. They are durable before the answer. The same call again changes nothing and
+    /// returns the same.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] if the session does not hold the item under that fence, has committed the turn under that epoch, or
+    /// if the deaths of the item are neither [`Death::known`] nor those after this death.
+    async fn died(&self, deaths: Vec<Death>) -> Vec<Result<Deaths, Refused>>;
+
+    /// Notes that items are about to begin alone, or that their trials are over (rule 9). The same call again changes nothing.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] if the session does not hold the item under that fence, or has committed the turn under that epoch.
+    async fn trial(&self, trials: Vec<Trial>) -> Vec<Result<(), Refused>>;
+
     /// Ends the session. Its items can be claimed at once, and no attempt counts.
     async fn detach(&self) -> Result<(), Refused>;
 
@@ -317,8 +371,8 @@ pub trait Work: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dauer_core::ExecutionId;
     use dauer_core::model::{Kind, QueueKey};
-    use dauer_core::{ExecutionId, MessageId};
 
     #[test]
     fn hint_of_an_ended_run_carries_only_a_small_record() {

@@ -86,6 +86,9 @@ pub struct Instance {
     /// Deaths of servers that had the next turn.
     #[prost(uint32, tag = "10")]
     pub server_deaths: u32,
+    /// Those among worker_deaths that came while the turn ran alone, in a trial.
+    #[prost(uint32, tag = "11")]
+    pub trial_deaths: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Trouble {
@@ -208,6 +211,9 @@ pub struct OpenTask {
     /// When the session of the last of those servers ended; one of its workers may still execute it.
     #[prost(message, optional, tag = "11")]
     pub marked_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Those among worker_deaths that came while it ran alone, in a trial.
+    #[prost(uint32, tag = "12")]
+    pub trial_deaths: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionsRequest {}

@@ -142,6 +142,7 @@ mod tests {
             record,
             epoch: Epoch::default(),
             holder: None,
+            trial: false,
             ready_at: None,
             not_before: Timestamp::default(),
             history: Vec::new(),

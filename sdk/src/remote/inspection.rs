@@ -85,7 +85,11 @@ fn task(task: wire::OpenTask) -> Result<OpenTask, String> {
         attempts: task.attempts,
         not_before: stamp(task.not_before)?.unwrap_or_default(),
         withdrawn: task.withdrawn,
-        deaths: Deaths { workers: task.worker_deaths, servers: task.server_deaths },
+        deaths: Deaths {
+            workers: task.worker_deaths,
+            servers: task.server_deaths,
+            trials: task.trial_deaths,
+        },
         mark: stamp(task.marked_at)?,
     })
 }

@@ -66,7 +66,11 @@ pub(super) fn listed(instance: Instance) -> Result<(InstanceId, Record), String>
         history_len: instance.history_events,
         history_bytes: instance.history_bytes,
         attempts: instance.attempts,
-        deaths: Deaths { workers: instance.worker_deaths, servers: instance.server_deaths },
+        deaths: Deaths {
+            workers: instance.worker_deaths,
+            servers: instance.server_deaths,
+            trials: instance.trial_deaths,
+        },
         trouble: instance.trouble.map(trouble).transpose()?.map(Box::new),
         ..record
     };

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::stream::StreamExt;
 
 use dauer_core::model::{Checkpoint, Fence, Message, Record};
-use dauer_core::{ExecutionId, InstanceId, SessionId};
+use dauer_core::{ExecutionId, HubKey, InstanceId, SessionId};
 use dauer_store::{
     Cause, Changes, Committed, Create, Created, Delivered, Dump, DumpItem, Host, IdPage, Inspection, List,
     Manage, Page, Purge, Purged, Query, Refused, Scale, SessionInfo, Slice, StoreLimits, Work,
@@ -75,6 +75,10 @@ impl Manage for NoStore {
     }
 
     async fn retry(&self, _: Vec<InstanceId>) -> Result<usize, Refused> {
+        Err(refused())
+    }
+
+    async fn key(&self, _: HubKey) -> Result<HubKey, Refused> {
         Err(refused())
     }
 

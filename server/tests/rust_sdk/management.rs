@@ -39,6 +39,7 @@ fn stalled(number: usize, kind: TroubleKind) -> DumpItem {
         record,
         epoch: Epoch(1),
         holder: None,
+        trial: false,
         ready_at: None,
         not_before: Timestamp(0),
         history: Vec::new(),

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence, Host,
-    IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record, Refused,
-    Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
+    HubKey, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record,
+    Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 use dauer_store_kit::hints::Listener;
 use dauer_store_kit::partition::Partition;
@@ -105,6 +105,10 @@ impl Manage for MemoryHub {
 
     async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
         Ok(self.with(|partition| partition.retry(&ids)))
+    }
+
+    async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
+        Ok(self.with(|partition| partition.key(candidate)))
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {

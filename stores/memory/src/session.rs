@@ -6,8 +6,8 @@ use std::task::Waker;
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, Committed, Completion, Credit, Delivered, Fence, HubName, Lost, Mail, Next,
-    Recalled, Refused, Release, SessionId, Slice, Until, Work,
+    Changes, Checkpoint, Committed, Completion, Credit, Death, Deaths, Delivered, Fence, HubName, Lost, Mail,
+    Next, Recalled, Refused, Release, SessionId, Slice, TaskLease, TaskName, Trial, Until, Work,
 };
 use dauer_store_kit::calls::{Desk, Look, Looked, next};
 use dauer_store_kit::hints::Listener;
@@ -82,6 +82,18 @@ impl Work for MemorySession {
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
         self.hub.batch(&items, |partition, release| partition.release(self.id, release))
+    }
+
+    async fn adopt(&self, tasks: Vec<TaskName>) -> Vec<Result<Option<TaskLease>, Refused>> {
+        self.hub.batch(tasks, |partition, name| partition.adopt(self.id, name))
+    }
+
+    async fn died(&self, deaths: Vec<Death>) -> Vec<Result<Deaths, Refused>> {
+        self.hub.batch(&deaths, |partition, death| partition.died(self.id, death))
+    }
+
+    async fn trial(&self, trials: Vec<Trial>) -> Vec<Result<(), Refused>> {
+        self.hub.batch(&trials, |partition, trial| partition.trial(self.id, trial))
     }
 
     async fn detach(&self) -> Result<(), Refused> {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use dauer_store::{
     Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, Effort, ExecutionId,
-    Fence, Holder, Host, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query,
-    Record, Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
+    Fence, Holder, Host, HubKey, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged,
+    Query, Record, Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 use dauer_store_kit::hints::Listener;
 
@@ -96,6 +96,10 @@ impl Manage for SqliteHub {
 
     async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
         self.shell.write(move |scope| scope.retry(&ids)).await
+    }
+
+    async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
+        self.shell.write(move |scope| scope.key(candidate)).await
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {

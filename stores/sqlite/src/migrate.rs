@@ -9,18 +9,13 @@ use rusqlite::Transaction;
 use crate::schema::{FORMAT, GENERATION};
 
 /// The one format that can be migrated.
-pub(crate) const MIGRATED: u32 = 7;
+pub(crate) const MIGRATED: u32 = 8;
 
-/// Format 8 has the order of messages by class and sender. Its starts carry openings; those of format 7 are read as they are.
-/// It counts deaths apart from attempts; what format 7 has counted stays with the attempts.
+/// Format 9 has the key of a hub, deaths during trials and open trials.
 const CHANGES: &str = "
-    DROP INDEX inbox_delayed;
-    CREATE INDEX inbox_in_order ON inbox (instance, (class = 6 AND kind <> 0), (kind <> 0), position);
-    CREATE INDEX inbox_of_sender ON inbox (instance, sender, position) WHERE sender IS NOT NULL;
-    ALTER TABLE sessions ADD COLUMN runs_code INTEGER NOT NULL DEFAULT 1;
-    ALTER TABLE instances ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE tasks ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE tasks ADD COLUMN mark INTEGER;
+    ALTER TABLE hubs ADD COLUMN token_key BLOB;
+    ALTER TABLE instances ADD COLUMN trials INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE tasks ADD COLUMN trials INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings a file of format [`MIGRATED`] to the current one. The caller has looked, inside the transaction, that it is of it.

@@ -9,10 +9,10 @@
 //! row anyway: most instances never have a row in `inbox`.
 
 /// The format of the file. Another one is refused politely.
-pub(crate) const FORMAT: u32 = 8;
+pub(crate) const FORMAT: u32 = 9;
 
 /// Grows with every change of the tables, so that a process that knows only the old ones stops writing.
-pub(crate) const GENERATION: i64 = 8;
+pub(crate) const GENERATION: i64 = 9;
 
 /// "daur": how other tools tell the file.
 pub(crate) const APPLICATION_ID: i64 = 0x6461_7572;
@@ -33,7 +33,8 @@ CREATE TABLE hubs (
     floor_epoch INTEGER NOT NULL DEFAULT 0, -- where new instances begin: above all that were removed
     floor_revision INTEGER NOT NULL DEFAULT 0,
     removed_starts INTEGER NOT NULL DEFAULT 0, -- rows in starts
-    forgotten_starts INTEGER NOT NULL DEFAULT 0 -- ids that went from starts before their time
+    forgotten_starts INTEGER NOT NULL DEFAULT 0, -- ids that went from starts before their time
+    token_key BLOB -- seals the tokens of work items
 );
 CREATE TABLE starts (hub INTEGER NOT NULL, id BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (hub, id)) WITHOUT ROWID;
 CREATE INDEX starts_by_time ON starts (hub, at);
@@ -88,7 +89,8 @@ CREATE TABLE instances (
     base BLOB NOT NULL, -- what stays for a whole run
     taken BLOB, -- tasks that whoever holds it has taken with a commit
     start BLOB, -- the message that it was made by, until a turn takes that
-    deaths INTEGER NOT NULL DEFAULT 0 -- of workers in the low half, of servers in the high half
+    deaths INTEGER NOT NULL DEFAULT 0, -- of workers in the low half, of servers in the high half
+    trials INTEGER NOT NULL DEFAULT 0 -- twice the deaths during trials, plus 1 while a trial is open
 );
 CREATE UNIQUE INDEX instances_by_id ON instances (hub, id);
 CREATE INDEX instances_by_created ON instances (hub, created, id);
@@ -162,6 +164,7 @@ CREATE TABLE tasks (
     body BLOB NOT NULL,
     deaths INTEGER NOT NULL DEFAULT 0,
     mark INTEGER, -- when the session of a server that held it ended
+    trials INTEGER NOT NULL DEFAULT 0,
     UNIQUE (instance, task)
 );
 CREATE INDEX tasks_ready ON tasks (queue, place) WHERE place IS NOT NULL;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use async_trait::async_trait;
 
 use dauer_store::{
-    Changes, Checkpoint, Committed, Completion, Credit, Delivered, Fence, Lost, Mail, Next, Recalled,
-    Refused, Release, SessionId, Slice, Until, Work,
+    Changes, Checkpoint, Committed, Completion, Credit, Death, Deaths, Delivered, Fence, Lost, Mail, Next,
+    Recalled, Refused, Release, SessionId, Slice, TaskLease, TaskName, Trial, Until, Work,
 };
 use dauer_store_kit::calls::{Desk, Look, next};
 use dauer_store_kit::hints::Listener;
@@ -86,6 +86,21 @@ impl Work for SqliteSession {
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
         let id = self.id;
         self.shell.batch(items, move |scope, item| scope.release(id, item)).await
+    }
+
+    async fn adopt(&self, tasks: Vec<TaskName>) -> Vec<Result<Option<TaskLease>, Refused>> {
+        let id = self.id;
+        self.shell.batch(tasks, move |scope, name| scope.adopt(id, name)).await
+    }
+
+    async fn died(&self, deaths: Vec<Death>) -> Vec<Result<Deaths, Refused>> {
+        let id = self.id;
+        self.shell.batch(deaths, move |scope, death| scope.died(id, death)).await
+    }
+
+    async fn trial(&self, trials: Vec<Trial>) -> Vec<Result<(), Refused>> {
+        let id = self.id;
+        self.shell.batch(trials, move |scope, trial| scope.trial(id, trial)).await
     }
 
     async fn detach(&self) -> Result<(), Refused> {

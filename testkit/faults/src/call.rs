@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use dauer_store::{
-    Checkpoint, Committed, Completion, Create, Created, Credit, Delivered, Dump, DumpItem, ExecutionId,
-    Fence, Host, HubName, IdPage, Inspection, InstanceId, List, Lost, Mail, Message, Next, Page, Purge,
-    Purged, Query, Recalled, Record, Refused, Release, Scale, SessionId, SessionInfo, Slice, Steady, Work,
+    Checkpoint, Committed, Completion, Create, Created, Credit, Death, Deaths, Delivered, Dump, DumpItem,
+    ExecutionId, Fence, Host, HubKey, HubName, IdPage, Inspection, InstanceId, List, Lost, Mail, Message,
+    Next, Page, Purge, Purged, Query, Recalled, Record, Refused, Release, Scale, SessionId, SessionInfo,
+    Slice, Steady, TaskLease, TaskName, Trial, Work,
 };
 
 /// A session that an attach has opened.
@@ -167,6 +168,8 @@ calls! {
     Purge { purge: Purge } -> Result<Purged, Refused>,
     /// `Manage::retry`.
     Retry { ids: Vec<InstanceId> } -> Result<usize, Refused>,
+    /// `Manage::key`.
+    Key { candidate: HubKey } -> Result<HubKey, Refused>,
     /// `Manage::attach`.
     Attach { host: Host } -> Result<Session, Refused>,
     /// `Manage::end_session`.
@@ -195,6 +198,12 @@ calls! {
     Renew {} -> Result<Vec<Lost>, Refused>,
     /// `Work::release`.
     Release { items: Vec<Release> } -> Vec<Result<(), Refused>>,
+    /// `Work::adopt`.
+    Adopt { tasks: Vec<TaskName> } -> Vec<Result<Option<TaskLease>, Refused>>,
+    /// `Work::died`.
+    Died { deaths: Vec<Death> } -> Vec<Result<Deaths, Refused>>,
+    /// `Work::trial`.
+    Trial { trials: Vec<Trial> } -> Vec<Result<(), Refused>>,
     /// `Work::detach`.
     Detach {} -> Result<(), Refused>,
 }
@@ -216,6 +225,9 @@ impl Call {
             Self::CommitTurns { batch } => batch.len(),
             Self::CompleteActivities { batch } => batch.len(),
             Self::Release { items } => items.len(),
+            Self::Adopt { tasks } => tasks.len(),
+            Self::Died { deaths } => deaths.len(),
+            Self::Trial { trials } => trials.len(),
             Self::Hubs {}
             | Self::HasHub { .. }
             | Self::DeleteHub { .. }
@@ -230,6 +242,7 @@ impl Call {
             | Self::ReadStart { .. }
             | Self::Purge { .. }
             | Self::Retry { .. }
+            | Self::Key { .. }
             | Self::Attach { .. }
             | Self::EndSession { .. }
             | Self::Scale {}

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dauer_store::{
-    Changes, Checkpoint, Committed, Completion, Create, Created, Credit, Delivered, Dump, DumpItem, Effort,
-    ExecutionId, Fence, Host, HubName, IdPage, Inspection, InstanceId, List, Lost, Mail, Manage, Message,
-    Next, Page, Purge, Purged, Query, Recalled, Record, Refused, Release, Scale, SessionId, SessionInfo,
-    Slice, Store, StoreLimits, Until, Work,
+    Changes, Checkpoint, Committed, Completion, Create, Created, Credit, Death, Deaths, Delivered, Dump,
+    DumpItem, Effort, ExecutionId, Fence, Host, HubKey, HubName, IdPage, Inspection, InstanceId, List, Lost,
+    Mail, Manage, Message, Next, Page, Purge, Purged, Query, Recalled, Record, Refused, Release, Scale,
+    SessionId, SessionInfo, Slice, Store, StoreLimits, TaskLease, TaskName, Trial, Until, Work,
 };
 
 use crate::call::{Answer, Call, Session};
@@ -85,6 +85,7 @@ async fn of_hub(hub: &dyn Manage, call: Call) -> Answer {
         Call::ReadStart { instance } => Answer::ReadStart(hub.read_start(&instance).await),
         Call::Purge { purge } => Answer::Purge(hub.purge(purge).await),
         Call::Retry { ids } => Answer::Retry(hub.retry(ids).await),
+        Call::Key { candidate } => Answer::Key(hub.key(candidate).await),
         Call::Attach { host } => Answer::Attach(hub.attach(host).await.map(Session)),
         Call::EndSession { session } => Answer::EndSession(hub.end_session(session).await),
         Call::Scale {} => Answer::Scale(hub.scale().await),
@@ -112,6 +113,9 @@ async fn of_session(session: &dyn Work, until: Until<'_>, call: Call) -> Answer 
         }
         Call::Renew {} => Answer::Renew(session.renew().await),
         Call::Release { items } => Answer::Release(session.release(items).await),
+        Call::Adopt { tasks } => Answer::Adopt(session.adopt(tasks).await),
+        Call::Died { deaths } => Answer::Died(session.died(deaths).await),
+        Call::Trial { trials } => Answer::Trial(session.trial(trials).await),
         Call::Detach {} => Answer::Detach(session.detach().await),
         other => unreachable!("a session has no {}", other.op()),
     }
@@ -271,6 +275,10 @@ impl Manage for Wrapped<dyn Manage> {
         ask!(self, Retry { ids })
     }
 
+    async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
+        ask!(self, Key { candidate })
+    }
+
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {
         let attached: Result<Session, Refused> = ask!(self, Attach { host });
         attached.map(|Session(session)| wrap_session(session, Arc::clone(&self.interceptor)))
@@ -352,6 +360,18 @@ impl Work for Wrapped<dyn Work> {
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
         ask!(self, Release { items })
+    }
+
+    async fn adopt(&self, tasks: Vec<TaskName>) -> Vec<Result<Option<TaskLease>, Refused>> {
+        ask!(self, Adopt { tasks })
+    }
+
+    async fn died(&self, deaths: Vec<Death>) -> Vec<Result<Deaths, Refused>> {
+        ask!(self, Died { deaths })
+    }
+
+    async fn trial(&self, trials: Vec<Trial>) -> Vec<Result<(), Refused>> {
+        ask!(self, Trial { trials })
     }
 
     async fn detach(&self) -> Result<(), Refused> {

@@ -15,9 +15,9 @@ use dauer_faults::{
 };
 use dauer_memory::{ManualClock, MemoryStore};
 use dauer_store::{
-    Batch, Changes, Checkpoint, Completion, Credit, Details, Epoch, ExecutionId, Fence, History, HubName,
-    Item, Kind, List, Manage as _, Message, MessageId, Purge, Query, QueueKey, Record, Release, Revision,
-    SessionId, Store, TaskFence, Then, Timestamp, Until, Work,
+    Batch, Changes, Checkpoint, Completion, Credit, Death, Deaths, Details, Epoch, ExecutionId, Fence,
+    History, HubKey, HubName, Item, Kind, List, Manage as _, Message, MessageId, Purge, Query, QueueKey,
+    Record, Release, Revision, SessionId, Store, TaskFence, TaskName, Then, Timestamp, Trial, Until, Work,
 };
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -81,6 +81,9 @@ fn checkpoint() -> Checkpoint {
 /// A call of each operation. Batches have two items.
 fn sample(op: Op) -> Call {
     let completion = || Completion { fence: task_fence(), answer: message() };
+    let task_name = || TaskName { instance: id("order"), task: task_fence().task };
+    let death = |item| Death { item, known: Deaths::default() };
+    let trial = |item| Trial { item, open: true };
     let release = |item| Release { item, delay: Duration::ZERO, trouble: None, failed: false };
     match op {
         Op::Hubs => Call::Hubs {},
@@ -101,6 +104,7 @@ fn sample(op: Op) -> Call {
         Op::ReadStart => Call::ReadStart { instance: id("order") },
         Op::Purge => Call::Purge { purge: Purge::Ids(vec![id("order")]) },
         Op::Retry => Call::Retry { ids: vec![id("order")] },
+        Op::Key => Call::Key { candidate: HubKey([7; 32]) },
         Op::Attach => Call::Attach { host: host(2) },
         Op::EndSession => Call::EndSession { session: SessionId(3) },
         Op::Scale => Call::Scale {},
@@ -116,6 +120,11 @@ fn sample(op: Op) -> Call {
         Op::Renew => Call::Renew {},
         Op::Release => {
             Call::Release { items: vec![release(Item::Turn(fence())), release(Item::Task(task_fence()))] }
+        }
+        Op::Adopt => Call::Adopt { tasks: vec![task_name(), task_name()] },
+        Op::Died => Call::Died { deaths: vec![death(Item::Turn(fence())), death(Item::Task(task_fence()))] },
+        Op::Trial => {
+            Call::Trial { trials: vec![trial(Item::Turn(fence())), trial(Item::Task(task_fence()))] }
         }
         Op::Detach => Call::Detach {},
     }
@@ -155,6 +164,9 @@ impl World {
             | Op::CompleteActivities
             | Op::Renew
             | Op::Release
+            | Op::Adopt
+            | Op::Died
+            | Op::Trial
             | Op::Detach => Destination::Session(wrap_session(session, faulty), Until::Once),
             _ => Destination::Hub(wrap_hub(hub, faulty)),
         };

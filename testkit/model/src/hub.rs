@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use dauer_store::{
     Cause, Changes, Checkpoint, Committed, Create, Created, Delivered, Dump, DumpItem, ExecutionId, Fence,
-    Host, HubName, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query, Record,
-    Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
+    Host, HubKey, HubName, IdPage, Inspection, InstanceId, List, Manage, Message, Page, Purge, Purged, Query,
+    Record, Refused, Scale, SessionId, SessionInfo, Slice, StoreLimits, Work,
 };
 
 use crate::fault::Call;
@@ -129,6 +129,10 @@ impl Manage for ModelHub {
 
     async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
         Ok(self.write(|state| state.retry(&ids)))
+    }
+
+    async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
+        Ok(self.write(|state| state.key(candidate)))
     }
 
     async fn attach(&self, host: Host) -> Result<Arc<dyn Work>, Refused> {

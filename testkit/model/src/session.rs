@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use dauer_store::{
-    Amount, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, Fence, Item, Lost,
-    Mail, Next, Recalled, Refused, Release, SessionId, Slice, TaskLease, Until, Work,
+    Amount, Changes, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Death, Deaths, Delivered, Fence,
+    Item, Lost, Mail, Next, Recalled, Refused, Release, SessionId, Slice, TaskLease, TaskName, Trial, Until,
+    Work,
 };
 use futures::future::{Either, ready};
 
@@ -201,6 +202,21 @@ impl Work for ModelSession {
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
         let release = |item: Release| self.hub.write(|state| state.release(self.id, item));
         items.into_iter().map(release).collect()
+    }
+
+    async fn adopt(&self, tasks: Vec<TaskName>) -> Vec<Result<Option<TaskLease>, Refused>> {
+        let adopt = |name: TaskName| self.hub.write(|state| state.adopt(self.id, name));
+        tasks.into_iter().map(adopt).collect()
+    }
+
+    async fn died(&self, deaths: Vec<Death>) -> Vec<Result<Deaths, Refused>> {
+        let died = |death: Death| self.hub.write(|state| state.died(self.id, &death));
+        deaths.into_iter().map(died).collect()
+    }
+
+    async fn trial(&self, trials: Vec<Trial>) -> Vec<Result<(), Refused>> {
+        let trial = |trial: Trial| self.hub.write(|state| state.trial(self.id, &trial));
+        trials.into_iter().map(trial).collect()
     }
 
     async fn detach(&self) -> Result<(), Refused> {

@@ -18,6 +18,8 @@ pub fn uncalled(op: Op) -> Option<&'static str> {
     match op {
         Op::Load => Some("it fills an empty hub from a backup, before there are hosts"),
         Op::Close => Some("the store ends with its run"),
+        Op::Key | Op::Adopt | Op::Died => Some("servers of workers elsewhere call it"),
+        Op::Trial => Some("hosts that run suspects alone call it"),
         _ => None,
     }
 }
@@ -96,10 +98,14 @@ fn no_echo(op: Op) -> Option<&'static str> {
         | Op::CompleteActivities
         | Op::Renew
         | Op::Release
+        | Op::Key
+        | Op::Died
         | Op::Detach => None,
         Op::Create => Some("a start that arrives after a purge is a new start"),
         Op::Attach => Some("a session that attaches after its host has gone lives without a host"),
         Op::DeleteHub => Some("it would delete the next hub of that name"),
+        Op::Adopt => Some("it would take the task from the session that has adopted it since"),
+        Op::Trial => Some("an old trial would open again"),
         Op::Credit => Some("old credit would replace newer credit"),
         Op::Next => Some("what it won would be lost without a sign"),
         Op::Load | Op::Close => uncalled(op),
@@ -134,6 +140,10 @@ pub fn is_of_hosts(op: Op) -> bool {
             | Op::CompleteActivities
             | Op::Renew
             | Op::Release
+            | Op::Key
+            | Op::Adopt
+            | Op::Died
+            | Op::Trial
             | Op::Detach
     )
 }

@@ -130,6 +130,8 @@ struct WireRecord {
     /// Those of workers in the low half, those of servers in the high half.
     #[prost(uint64, tag = "25")]
     deaths: u64,
+    #[prost(uint32, tag = "26")]
+    trials: u32,
 }
 
 /// Writes a whole record.
@@ -378,6 +380,7 @@ fn to_wire(record: &Record) -> WireRecord {
         entity: details.entity().map(entity_to_wire),
         accepted: record.times.accepted.0,
         deaths: record.deaths.to_bits(),
+        trials: record.deaths.trials,
     }
 }
 
@@ -411,7 +414,7 @@ fn from_wire(wire: WireRecord) -> Read<Record> {
         history_len: wire.history_len,
         history_bytes: wire.history_bytes,
         attempts: wire.attempts,
-        deaths: Deaths::from_bits(wire.deaths),
+        deaths: Deaths::from_bits(wire.deaths, wire.trials),
         trouble: wire.trouble.map(trouble_from_wire).transpose()?,
         start: message_id(&wire.start)?,
         parent: wire.parent.map(parent_from_wire).transpose()?,

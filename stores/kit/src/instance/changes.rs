@@ -9,7 +9,7 @@ use crate::instance::{HeldTask, Waiting};
 pub struct Dirty(u8);
 
 impl Dirty {
-    /// The record, beside the fields that every turn changes.
+    /// The record, beside the fields that every turn changes, and whether a trial is open.
     pub const RECORD: Self = Self(1);
     /// Revision, time of change, length of the history, and the last commit.
     pub const TURN: Self = Self(2);

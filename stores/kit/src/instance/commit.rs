@@ -378,7 +378,7 @@ impl Instance {
             changes.dirty.add(Dirty::HOLDER);
         }
         changes.dirty.add(Dirty::READY);
-        (head.not_before, head.holder) = (not_before, holder);
+        (head.not_before, head.holder, head.trial) = (not_before, holder, false);
     }
 
     /// The answer to a commit. A session that keeps the instance gets with it what has arrived.

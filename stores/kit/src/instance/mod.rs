@@ -13,9 +13,11 @@
 //! A store that has no whole inbox at hand leaves it out of the [`Instance`]. A decision then reads the part that it needs
 //! through [`Facts::waiting`].
 
+mod adopt;
 mod changes;
 mod commit;
 mod create;
+mod death;
 mod deliver;
 mod facts;
 mod fences;
@@ -40,9 +42,11 @@ use dauer_store::{Epoch, Fence, Hold, InstanceId, Message, Record, SessionId, St
 use crate::inbox::Admission;
 use crate::judge::opens;
 
+pub use adopt::Adopting;
 pub use changes::{Changes, Dirty, Written};
 pub use commit::{Commit, Committer, Verdict};
 pub use create::{Beginning, Creating, REPEATED, Replacement, Starting, check_absent_create, check_start};
+pub use death::{Dying, Trying};
 pub use deliver::{Absent, Birth, Delivery, check_absent};
 pub use facts::{Facts, Part};
 pub use inbox::{Inbox, Place, Waiting};
@@ -69,6 +73,8 @@ pub struct Head {
     pub epoch: Epoch,
     /// The session that holds it.
     pub holder: Option<SessionId>,
+    /// A trial of its turn is open. Then a session holds it.
+    pub trial: bool,
     /// The instance is not won before this time.
     pub not_before: Timestamp,
     /// The last commit.
@@ -116,7 +122,8 @@ impl Instance {
     /// A new instance, which no session holds and for which nothing waits.
     fn new(id: InstanceId, record: Record, epoch: Epoch) -> Self {
         let not_before = Timestamp::default();
-        let head = Head { record, epoch, holder: None, not_before, last: None, remembers: false };
+        let head =
+            Head { record, epoch, holder: None, trial: false, not_before, last: None, remembers: false };
         let mut inbox = Inbox::default();
         inbox.admit_for(&head.record);
         Self { id, head, ready_at: None, inbox: Some(inbox) }

@@ -28,7 +28,7 @@ impl Instance {
     pub fn release(&mut self, releasing: Releasing<'_>, context: Context<'_>, changes: &mut Changes) {
         let Releasing(release) = releasing;
         let head = &mut self.head;
-        head.holder = None;
+        (head.holder, head.trial) = (None, false);
         head.not_before = judge::not_before(release.delay, context.now);
         changes.dirty.add(Dirty::HOLDER);
         changes.dirty.add(Dirty::NOT_BEFORE);
@@ -44,7 +44,7 @@ impl Instance {
 
     /// The session that holds it detaches. It keeps what else the session wished of it.
     pub fn let_go(&mut self, changes: &mut Changes) {
-        self.head.holder = None;
+        (self.head.holder, self.head.trial) = (None, false);
         changes.dirty.add(Dirty::HOLDER);
     }
 

@@ -25,6 +25,8 @@ pub struct HeldTask {
     pub deaths: Deaths,
     /// When the session of a server that held it ended.
     pub mark: Option<Timestamp>,
+    /// A trial of the task is open. Then a session holds it.
+    pub trial: bool,
     /// Since when it waits.
     pub ready_at: Timestamp,
     /// The task is not won before this time.
@@ -84,8 +86,8 @@ impl HeldTask {
     pub fn new(task: Task, ready_at: Timestamp) -> Self {
         let not_before = Timestamp::default();
         let (epoch, holder) = (Epoch::default(), None);
-        let (deaths, mark) = (Deaths::default(), None);
-        Self { task, epoch, holder, attempts: 0, deaths, mark, ready_at, not_before, withdrawn: false }
+        let (deaths, mark, trial) = (Deaths::default(), None, false);
+        Self { task, epoch, holder, attempts: 0, deaths, mark, trial, ready_at, not_before, withdrawn: false }
     }
 
     /// What its answer must carry.
@@ -146,19 +148,20 @@ impl HeldTask {
     /// Makes the session the holder, under a higher epoch. The deaths grow when the last holder has ended.
     pub fn win(&mut self, take: TakeTask, context: Context<'_>, changes: &mut Changes) -> TaskLease {
         let TakeTask { session, left_by } = take;
+        let trial = self.trial;
         self.take_from_holder(changes);
         self.hold(session);
         if let Some(end) = left_by {
-            self.deaths = self.deaths.after(end.runs_code);
+            self.deaths = self.deaths.after_trial(end.runs_code, trial);
             self.note(end);
         }
         self.lease(context.now)
     }
 
-    /// Makes the session the holder of a task that no session holds.
+    /// Makes the session the holder of a task that no session holds. A trial under the last epoch is over.
     pub(super) fn hold(&mut self, session: SessionId) {
         self.epoch = self.epoch.next();
-        self.holder = Some(session);
+        (self.holder, self.trial) = (Some(session), false);
     }
 
     /// Takes the task from its holder, which learns of it.
@@ -172,6 +175,10 @@ impl HeldTask {
     /// # Errors
     /// [`Refused::Fenced`] if it does not hold the task.
     pub fn check_release(&self, session: SessionId, fence: &TaskFence) -> Result<(), Refused> {
+        self.check_held(session, fence)
+    }
+
+    pub(super) fn check_held(&self, session: SessionId, fence: &TaskFence) -> Result<(), Refused> {
         if self.is_held_by(session, fence.epoch) { Ok(()) } else { Err(Refused::Fenced) }
     }
 
@@ -180,14 +187,14 @@ impl HeldTask {
     pub fn release(&mut self, release: &Release, context: Context<'_>) -> bool {
         self.not_before = judge::not_before(release.delay, context.now);
         self.attempts = self.attempts.saturating_add(u32::from(release.failed));
-        self.holder = None;
+        (self.holder, self.trial) = (None, false);
         self.outlives_holder()
     }
 
     /// The holder detaches. Returns whether the task stays.
     #[must_use]
     pub fn let_go(&mut self, end: End) -> bool {
-        self.holder = None;
+        (self.holder, self.trial) = (None, false);
         self.note(end);
         self.outlives_holder()
     }

@@ -68,7 +68,7 @@ impl Instance {
     pub fn win(&mut self, winning: Winning, context: Context<'_>, changes: &mut Changes) -> ClaimedTurn {
         let Winning { session, left_by, batch } = winning;
         if let Some(end) = left_by.filter(|_| !self.has_committed()) {
-            self.head.record.deaths = self.head.record.deaths.after(end.runs_code);
+            self.head.record.deaths = self.head.record.deaths.after_trial(end.runs_code, self.head.trial);
             changes.dirty.add(Dirty::RECORD);
         }
         self.take_from_holder(changes);
@@ -78,9 +78,10 @@ impl Instance {
         self.claimed(batch, context)
     }
 
-    /// Takes the instance from its holder, which learns of it.
+    /// Takes the instance from its holder, which learns of it. A trial is over.
     pub(super) fn take_from_holder(&mut self, changes: &mut Changes) {
         let item = Item::Turn(self.fence());
+        self.head.trial = false;
         if let Some(holder) = self.head.holder.take() {
             changes.lost.push((holder, item));
             changes.dirty.add(Dirty::HOLDER);

@@ -4,6 +4,7 @@
 
 mod commit;
 mod creation;
+mod death;
 mod delivery;
 mod limits;
 mod reads;
@@ -11,6 +12,7 @@ mod release;
 
 pub use commit::{Recall, amended_start, amender, is_shown, recall, stamp};
 pub use creation::{Creation, begun_alike, creation, is_recent, likeness, newborn, start_of, terminating};
+pub use death::reported_death;
 pub use delivery::{
     Facts, created_by, follows_end, is_known, is_own_start, is_remembered, opens, why_dropped,
 };

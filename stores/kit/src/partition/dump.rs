@@ -110,6 +110,7 @@ fn dump_instance(id: &InstanceId, stored: &Stored) -> InstanceDump {
         record: instance.record.clone(),
         epoch: instance.epoch,
         holder: instance.holder,
+        trial: instance.trial,
         ready_at: instance.ready_at(),
         not_before: instance.not_before,
         history: stored.history.clone(),
@@ -128,6 +129,7 @@ fn dump_task(held: &HeldTask) -> TaskDump {
         attempts: held.attempts,
         deaths: held.deaths,
         mark: held.mark,
+        trial: held.trial,
         not_before: held.not_before,
         withdrawn: held.withdrawn,
     }

@@ -55,6 +55,7 @@ impl Partition {
             record: dump.record,
             epoch: dump.epoch,
             holder: dump.holder,
+            trial: dump.trial,
             not_before: dump.not_before,
             last: None,
             remembers: !dump.memory.is_empty(),
@@ -72,7 +73,7 @@ impl Partition {
         let mut held = HeldTask::new(dump.task, dump.not_before);
         (held.epoch, held.holder) = (dump.epoch, dump.holder);
         (held.attempts, held.not_before) = (dump.attempts, dump.not_before);
-        (held.deaths, held.mark) = (dump.deaths, dump.mark);
+        (held.deaths, held.mark, held.trial) = (dump.deaths, dump.mark, dump.trial);
         held.withdrawn = dump.withdrawn;
         let id = held.task.instance.clone();
         self.change_tasks(&id, |lists, tasks| lists.put_task(tasks, held));

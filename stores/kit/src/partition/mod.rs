@@ -12,6 +12,7 @@
 //! An operation leaves [`News`] for those who wait. The caller takes them when it has let go of its lock.
 
 mod dump;
+mod held;
 mod index;
 mod load;
 mod look;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dauer_store::{
-    DropReason, Hint, Host, HostId, InstanceId, Item, Lost, Refused, SessionDump, SessionId, SessionInfo,
-    Timestamp,
+    DropReason, Hint, Host, HostId, HubKey, InstanceId, Item, Lost, Refused, SessionDump, SessionId,
+    SessionInfo, Timestamp,
 };
 
 use super::{Partition, TaskKey};
@@ -91,6 +91,12 @@ impl Sessions {
 }
 
 impl Partition {
+    /// The key of the hub. The first candidate becomes it.
+    pub fn key(&mut self, candidate: HubKey) -> HubKey {
+        self.pristine = false;
+        *self.lists.hub.key.get_or_insert(candidate)
+    }
+
     /// Opens a session; the same again, after an unknown outcome, renews it.
     ///
     /// # Errors

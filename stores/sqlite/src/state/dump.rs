@@ -139,6 +139,7 @@ impl View<'_> {
             record: instance.record.clone(),
             epoch: instance.epoch,
             holder: instance.holder,
+            trial: instance.trial,
             ready_at,
             not_before: instance.not_before,
             history: self.slice(key, 0, usize::MAX)?.batches,
@@ -151,6 +152,7 @@ impl View<'_> {
 }
 
 fn dump_task(held: HeldTask) -> DumpItem {
-    let HeldTask { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn, .. } = held;
-    DumpItem::Task(Box::new(TaskDump { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn }))
+    let HeldTask { task, epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn, .. } = held;
+    let dump = TaskDump { task, epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn };
+    DumpItem::Task(Box::new(dump))
 }

@@ -77,6 +77,7 @@ impl Scope<'_, '_> {
             record: dump.record,
             epoch: dump.epoch,
             holder: dump.holder,
+            trial: dump.trial,
             not_before: dump.not_before,
             last: None,
             remembers: !dump.memory.is_empty(),
@@ -127,9 +128,9 @@ impl Scope<'_, '_> {
         self.remove_task_of(&mut loaded, dump.task.id)?;
         self.write_row(&mut loaded, Dirty::default())?;
         self.load_holder(dump.holder)?;
-        let TaskDump { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn } = dump;
+        let TaskDump { task, epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn } = dump;
         let new = HeldTask::new(task, not_before);
-        let held = HeldTask { epoch, holder, attempts, deaths, mark, not_before, withdrawn, ..new };
+        let held = HeldTask { epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn, ..new };
         self.add_task(loaded.stored.key, held).map(|_| ())
     }
 

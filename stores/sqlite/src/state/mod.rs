@@ -12,6 +12,7 @@ mod deliver;
 mod dump;
 mod facts;
 mod gather;
+mod held;
 mod history;
 mod hot;
 mod inbox;
@@ -46,8 +47,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use dauer_store::{
-    DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, Message, QueueKey, Record, Refused,
-    SessionId, StoreLimits, Timestamp,
+    Deaths, DropReason, Effort, Fence, Hint, HostId, HubName, InstanceId, Kind, Message, QueueKey, Record,
+    Refused, SessionId, StoreLimits, Timestamp,
 };
 use dauer_store_kit::calls::Desks;
 use dauer_store_kit::codec::{hub_name, kind_code, kind_of, reason_code};
@@ -390,6 +391,17 @@ fn signed(number: u64) -> i64 {
 
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
+}
+
+/// The deaths during trials and whether a trial is open, as one column.
+fn trials_column(deaths: Deaths, open: bool) -> i64 {
+    i64::from(deaths.trials) << 1 | i64::from(open)
+}
+
+/// Reads the columns of deaths and trials.
+fn deaths_of(deaths: i64, trials: i64) -> (Deaths, bool) {
+    let count = u32::try_from(trials >> 1).unwrap_or(u32::MAX);
+    (Deaths::from_bits(unsigned(deaths), count), trials & 1 == 1)
 }
 
 /// The refusal of a session that does not hold the item.

@@ -1,7 +1,6 @@
 //! Giving items back.
 
 use dauer_store::{Fence, Item, Release, SessionId, TaskFence};
-use dauer_store_kit::instance::Dirty;
 
 use super::{Scope, fenced};
 use crate::fail::Outcome;
@@ -32,17 +31,7 @@ impl Scope<'_, '_> {
     }
 
     fn release_task(&mut self, session: SessionId, fence: &TaskFence, release: &Release) -> Outcome<()> {
-        let Some(mut loaded) = self.fetch(&fence.instance)? else { return fenced() };
-        let held = self.task_of(&loaded.stored, fence.task)?;
-        if held.is_none_or(|held| held.check_release(session, fence).is_err()) {
-            self.put_back(loaded);
-            return fenced();
-        }
-        self.put_out(&mut loaded)?;
-        self.write_row(&mut loaded, Dirty::default())?;
-        let key = loaded.stored.key;
-        self.put_back(loaded);
-        let Some(mut row) = self.task(key, fence.task)? else { return fenced() };
+        let (mut row, ()) = self.held_row(fence, |held| held.check_release(session, fence))?;
         let stays = row.held.release(release, self.context());
         self.let_task_go(row, stays)
     }

@@ -7,7 +7,7 @@ use dauer_store_kit::codec::{status_code, write_base, write_details};
 use dauer_store_kit::instance::{Dirty, Instance};
 
 use super::stored::{Columns, Loaded, Standing, Stored};
-use super::{Scope, signed};
+use super::{Scope, signed, trials_column};
 use crate::fail::Outcome;
 
 /// What a turn always changes; the rest of the columns is added where it has changed. Numbered so that each statement has
@@ -27,7 +27,7 @@ macro_rules! update_standing {
     ($($more:literal),*) => {
         update_turn!(
             ", epoch = ?9, not_before = ?10, execution = ?11, generation = ?12, status = ?13, hold = ?14, stalled = ?15,
-                attempts = ?16, remembered = ?17, deaths = ?18"
+                attempts = ?16, remembered = ?17, deaths = ?18, trials = ?19"
             $(, $more)*
         )
     };
@@ -36,7 +36,7 @@ macro_rules! update_standing {
 macro_rules! update_hold {
     ($($more:literal),*) => {
         update_standing!(
-            ", ready_at = ?19, holder = ?20, place = ?21, offered = ?22"
+            ", ready_at = ?20, holder = ?21, place = ?22, offered = ?23"
             $(, $more)*
         )
     };
@@ -82,11 +82,11 @@ impl Change {
     fn update(self) -> (&'static str, usize) {
         match self {
             Self::Turn => (update_turn!(), 8),
-            Self::Standing => (update_standing!(), 18),
-            Self::Ready => (update_standing!(", ready_at = ?19"), 19),
-            Self::Hold => (update_hold!(), 22),
-            Self::End => (update_hold!(", completed = ?23"), 23),
-            Self::Run => (update_hold!(", completed = ?23, queue = ?24, created = ?25, base = ?26"), 26),
+            Self::Standing => (update_standing!(), 19),
+            Self::Ready => (update_standing!(", ready_at = ?20"), 20),
+            Self::Hold => (update_hold!(), 23),
+            Self::End => (update_hold!(", completed = ?24"), 24),
+            Self::Run => (update_hold!(", completed = ?24, queue = ?25, created = ?26, base = ?27"), 27),
         }
     }
 }
@@ -100,9 +100,9 @@ impl Scope<'_, '_> {
         self.run(
             "INSERT INTO instances (hub, id, queue, offered, execution, generation, revision, epoch, status, hold,
                 stalled, attempts, created, updated, completed, history_len, history_bytes, ready_at, not_before, place,
-                base, holder, start, remembered, deaths)
+                base, holder, start, remembered, deaths, trials)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-                ?23, 0, ?24)",
+                ?23, 0, ?24, ?25)",
             params![
                 hub,
                 loaded.instance.id().as_str(),
@@ -128,6 +128,7 @@ impl Scope<'_, '_> {
                 now.holder,
                 loaded.write_start(),
                 signed(record.deaths.to_bits()),
+                trials_column(record.deaths, now.standing.trial),
             ],
         )?;
         loaded.stored.key = self.db.last_insert_rowid();
@@ -231,6 +232,7 @@ impl Scope<'_, '_> {
             record.attempts,
             now.standing.remembered,
             signed(now.standing.deaths.to_bits()),
+            trials_column(now.standing.deaths, now.standing.trial),
             millis(now.ready_at),
             now.holder,
             millis(now.place),
@@ -330,7 +332,7 @@ fn columns(
         completed: record.times.completed,
         standing: Standing::of(
             record,
-            (instance.epoch, instance.not_before),
+            (instance.epoch, instance.not_before, instance.trial),
             (stored.remembered, stored.start.is_some()),
         ),
     }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use rusqlite::{OptionalExtension, params};
 
 use dauer_core::limits::START_RETRY_MAX;
-use dauer_store::{Epoch, Floor, HubDump, MessageId, Revision, Timestamp};
+use dauer_store::{Epoch, Floor, HubDump, HubKey, MessageId, Revision, Timestamp};
 use dauer_store_kit::instance::Instance;
 
 use super::{Scope, View, signed, unsigned};
@@ -34,12 +34,16 @@ impl View<'_> {
     /// Reads the hub's own values; those of a hub that is not there are the first ones.
     pub(super) fn read_hub(&self) -> Outcome<HubValues> {
         let mut find = self.db.prepare_cached(
-            "SELECT floor_epoch, floor_revision, removed_starts, forgotten_starts FROM hubs WHERE key = ?1",
+            "SELECT floor_epoch, floor_revision, removed_starts, forgotten_starts, token_key FROM hubs WHERE key = ?1",
         )?;
         let found = find.query_row([self.hub], |row| {
             let floor =
                 Floor { epoch: Epoch(unsigned(row.get(0)?)), revision: Revision(unsigned(row.get(1)?)) };
-            let dump = HubDump { floor, forgotten_starts: unsigned(row.get(3)?) };
+            let dump = HubDump {
+                floor,
+                forgotten_starts: unsigned(row.get(3)?),
+                key: row.get::<_, Option<[u8; 32]>>(4)?.map(HubKey),
+            };
             Ok(HubValues { dump, removed_starts: unsigned(row.get(2)?), changed: false })
         });
         Ok(found.optional()?.unwrap_or_default())
@@ -116,6 +120,16 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
+    /// The key of the hub, which is made. The first candidate becomes it.
+    pub(crate) fn key(&mut self, candidate: HubKey) -> Outcome<HubKey> {
+        self.touch()?;
+        let values = self.hub_values()?;
+        values.changed |= values.dump.key.is_none();
+        let key = *values.dump.key.get_or_insert(candidate);
+        self.store_hub()?;
+        Ok(key)
+    }
+
     /// Puts dumped values in the place of the hub's own. The caller ends with [`Scope::store_hub`].
     pub(super) fn load_hub(&mut self, dump: HubDump) -> Outcome<()> {
         let values = self.hub_values()?;
@@ -130,7 +144,8 @@ impl Scope<'_, '_> {
         let HubValues { dump, removed_starts, changed } = *self.hub_values()?;
         if changed {
             self.run(
-                "UPDATE hubs SET floor_epoch = ?2, floor_revision = ?3, removed_starts = ?4, forgotten_starts = ?5
+                "UPDATE hubs SET floor_epoch = ?2, floor_revision = ?3, removed_starts = ?4, forgotten_starts = ?5,
+                    token_key = ?6
                  WHERE key = ?1",
                 params![
                     hub,
@@ -138,6 +153,7 @@ impl Scope<'_, '_> {
                     signed(dump.floor.revision.0),
                     signed(removed_starts),
                     signed(dump.forgotten_starts),
+                    dump.key.map(|key| key.0),
                 ],
             )?;
             self.hub_values()?.changed = false;

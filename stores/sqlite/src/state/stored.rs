@@ -22,7 +22,7 @@ use super::inbox::Owner;
 use super::put::in_row;
 use super::sessions::{gone, session_of};
 use super::taken::Tasks;
-use super::{Scope, View, unsigned};
+use super::{Scope, View, deaths_of, unsigned};
 use crate::fail::{Fail, Outcome};
 use crate::wire::read_taken;
 
@@ -56,6 +56,8 @@ pub(super) struct Standing {
     pub(super) stalled: bool,
     pub(super) attempts: u32,
     pub(super) deaths: Deaths,
+    /// A trial is open.
+    pub(super) trial: bool,
     pub(super) remembered: i64,
     pub(super) start_in_row: bool,
 }
@@ -63,7 +65,7 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn of(
         record: &Record,
-        (epoch, not_before): (Epoch, Timestamp),
+        (epoch, not_before, trial): (Epoch, Timestamp, bool),
         (remembered, start_in_row): (i64, bool),
     ) -> Self {
         Self {
@@ -76,6 +78,7 @@ impl Standing {
             stalled: record.trouble.is_some(),
             attempts: record.attempts,
             deaths: record.deaths,
+            trial,
             remembered,
             start_in_row,
         }
@@ -111,7 +114,11 @@ impl Stored {
             queue,
             created: record.times.created,
             completed: record.times.completed,
-            standing: Standing::of(record, (instance.epoch, instance.not_before), (0, start.is_some())),
+            standing: Standing::of(
+                record,
+                (instance.epoch, instance.not_before, instance.trial),
+                (0, start.is_some()),
+            ),
         };
         let (tags, tasks) = (record.tags.clone(), Tasks::none());
         Self { key: 0, row, queue: (record.queue.clone(), queue), tags, remembered: 0, start, tasks }
@@ -157,7 +164,7 @@ macro_rules! select_instances {
                 i.offered, i.queue, i.execution, i.generation, i.revision, i.status, i.hold, i.attempts, i.created,
                 i.updated, i.completed, i.history_len, i.history_bytes, i.base, q.kind, q.name, q.version, d.body,
                 i.taken, h.revision, h.epoch, h.at, h.first + h.count, h.tail, h.events, i.start, s.id,
-                i.deaths
+                i.deaths, i.trials
              FROM ",
             $table,
             " instances AS i JOIN queues AS q ON q.key = i.queue LEFT JOIN details AS d ON d.instance = i.key
@@ -179,9 +186,11 @@ impl Image {
     }
 
     fn read_row(row: &Row<'_>) -> Outcome<Self> {
-        let record = read_record(row)?;
+        let mut record = read_record(row)?;
+        let trial;
+        (record.deaths, trial) = deaths_of(row.get(36)?, row.get(37)?);
         let start = row.get_ref(34)?.as_blob_or_null().unwrap_or_default().map(Box::from);
-        let hold = (Epoch(unsigned(row.get(2)?)), Timestamp(row.get(5)?));
+        let hold = (Epoch(unsigned(row.get(2)?)), Timestamp(row.get(5)?), trial);
         let columns = Columns {
             holder: row.get(3)?,
             ready_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
@@ -258,7 +267,6 @@ fn read_record(row: &Row<'_>) -> Outcome<Record> {
     record.revision = Revision(unsigned(row.get(13)?));
     record.status = status_of(row.get(14)?)?;
     record.attempts = row.get(16)?;
-    record.deaths = Deaths::from_bits(unsigned(row.get(36)?));
     record.times = Times {
         created: Timestamp(row.get(17)?),
         accepted: Timestamp::default(),
@@ -317,7 +325,7 @@ impl View<'_> {
                 Some(last.named(by))
             }
         };
-        let Standing { epoch, not_before, remembered, .. } = row.standing;
+        let Standing { epoch, not_before, trial, remembered, .. } = row.standing;
         let stored = Stored {
             key,
             queue: (record.queue.clone(), row.queue),
@@ -327,7 +335,7 @@ impl View<'_> {
             tasks: Tasks::read(taken, holder),
             row,
         };
-        let head = Head { record, epoch, holder, not_before, last, remembers: remembered > 0 };
+        let head = Head { record, epoch, holder, trial, not_before, last, remembers: remembered > 0 };
         let ready_at = row.ready_at.filter(|_| start_id.is_some() == row.standing.start_in_row);
         Ok(Loaded { instance: Instance::stored(id, head, ready_at, inbox), stored })
     }

@@ -2,15 +2,13 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use dauer_store::{
-    Completion, Deaths, Delivered, Epoch, ExecutionId, MessageId, QueueKey, SessionId, Timestamp,
-};
+use dauer_store::{Completion, Delivered, Epoch, ExecutionId, MessageId, QueueKey, SessionId, Timestamp};
 use dauer_store_kit::codec::{execution, instance_id, kind_of, read_task_body, write_task_body};
 use dauer_store_kit::instance::{Completing, Dirty, HeldTask, WITHDRAWN, check_complete};
 
 use super::sessions::{gone, session_of};
 use super::stored::{Loaded, Stored};
-use super::{ABSENT, Scope, View, signed, unsigned};
+use super::{ABSENT, Scope, View, deaths_of, signed, trials_column, unsigned};
 use crate::fail::{Fail, Outcome};
 
 /// The key of a task that lies in the row of its instance.
@@ -32,7 +30,7 @@ macro_rules! select_tasks {
         concat!(
             "SELECT t.key, t.epoch, t.holder, t.attempts, t.ready_at, t.not_before, t.withdrawn, t.place, t.body,
                 t.task, t.execution, coalesce(i.id, '(instance ' || t.instance || ' is gone)'), q.kind, q.name,
-                q.version, s.id, t.deaths, t.mark
+                q.version, s.id, t.deaths, t.mark, t.trials
              FROM tasks AS t LEFT JOIN instances AS i ON i.key = t.instance JOIN queues AS q ON q.key = t.queue
              LEFT JOIN sessions AS s ON s.key = t.holder ",
             $tail
@@ -62,13 +60,15 @@ impl TaskRow {
         let body = row.get_ref(8)?.as_blob().unwrap_or_default();
         let holder = row.get_ref(15)?.as_blob_or_null().unwrap_or_default().map(session_of).transpose()?;
         let holder = row.get::<_, Option<i64>>(2)?.map(|key| holder.unwrap_or(gone(key)));
+        let (deaths, trial) = deaths_of(row.get(16)?, row.get(18)?);
         let held = HeldTask {
             task: read_task_body(body, (MessageId(row.get(9)?), instance), (run, queue))?,
             epoch: Epoch(unsigned(row.get(1)?)),
             holder,
             attempts: row.get(3)?,
-            deaths: Deaths::from_bits(unsigned(row.get(16)?)),
+            deaths,
             mark: row.get::<_, Option<i64>>(17)?.map(Timestamp),
+            trial,
             ready_at: Timestamp(row.get(4)?),
             not_before: Timestamp(row.get(5)?),
             withdrawn: row.get(6)?,
@@ -145,8 +145,8 @@ impl Scope<'_, '_> {
         let (hub, holder, held) = (self.view.hub, self.holder_key(row.held.holder)?, &row.held);
         self.run(
             "INSERT INTO tasks (hub, instance, task, execution, queue, epoch, holder, attempts, ready_at,
-                not_before, withdrawn, place, body, deaths, mark)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                not_before, withdrawn, place, body, deaths, mark, trials)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             params![
                 hub,
                 instance,
@@ -163,6 +163,7 @@ impl Scope<'_, '_> {
                 write_task_body(&held.task),
                 signed(held.deaths.to_bits()),
                 held.mark.map(|time| time.0),
+                trials_column(held.deaths, held.trial),
             ],
         )?;
         row.key = self.db.last_insert_rowid();
@@ -176,7 +177,7 @@ impl Scope<'_, '_> {
         self.group.hot.forget_task(self.view.hub, &held.task.instance, held.id());
         self.run(
             "UPDATE tasks SET epoch = ?2, holder = ?3, attempts = ?4, not_before = ?5, withdrawn = ?6, place = ?7,
-                deaths = ?8, mark = ?9
+                deaths = ?8, mark = ?9, trials = ?10
              WHERE key = ?1",
             params![
                 row.key,
@@ -188,6 +189,7 @@ impl Scope<'_, '_> {
                 row.place.map(|time| time.0),
                 signed(held.deaths.to_bits()),
                 held.mark.map(|time| time.0),
+                trials_column(held.deaths, held.trial),
             ],
         )?;
         Ok(())

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_store::{
-    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Deaths, Delivered, Details,
-    DropReason, Encoded, Epoch, ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item, Limit,
-    Lost, Mail, Message, MessageId, Next, NextRecord, Queues, Recalled, Record, Refused, Release, Revision,
-    SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence, TaskLease, Then, Timestamp, Trouble,
-    VersionRule,
+    Amount, Batch, Cause, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Death, Deaths, Delivered,
+    Details, DropReason, Encoded, Epoch, ExecutionId, Fence, Filter, History, Host, HostId, InstanceId, Item,
+    Limit, Lost, Mail, Message, MessageId, Next, NextRecord, Queues, Recalled, Record, Refused, Release,
+    Revision, SessionId, Slice, Status, StoredBatch, Tags, Task, TaskFence, TaskLease, TaskName, Then,
+    Timestamp, Trial, Trouble, VersionRule,
 };
 use dauer_store_kit::codec;
 
@@ -136,7 +136,10 @@ fields! {
     Recalled { turns, tasks }
     ClaimedTurn { fence, record, messages, more, history, now }
     TaskLease { fence, task, attempts, deaths, mark, now }
-    Deaths { workers, servers }
+    Deaths { workers, servers, trials }
+    TaskName { instance, task }
+    Death { item, known }
+    Trial { item, open }
     Completion { fence, answer }
     Committed { revision, arrived, more, taken, now }
     Mail { messages, more, now }

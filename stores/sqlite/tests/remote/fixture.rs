@@ -15,8 +15,8 @@ use dauer_conformance::{FaultPlan, Fixture, Hub};
 use dauer_faults::{wrap_session, wrap_store};
 use dauer_sqlite::{Clock, ManualClock, SqliteStore};
 use dauer_store::{
-    Changes, Checkpoint, Committed, Completion, Credit, Delivered, Fence, Host, Lost, Mail, Next, Recalled,
-    Refused, Release, SessionId, Slice, Store, Until, Work,
+    Changes, Checkpoint, Committed, Completion, Credit, Death, Deaths, Delivered, Fence, Host, Lost, Mail,
+    Next, Recalled, Refused, Release, SessionId, Slice, Store, TaskLease, TaskName, Trial, Until, Work,
 };
 
 use super::codec::{Wire, bytes_of};
@@ -194,6 +194,18 @@ impl Work for Remote {
 
     async fn release(&self, items: Vec<Release>) -> Vec<Result<(), Refused>> {
         self.ask(Ask::Release, bytes_of(&items))
+    }
+
+    async fn adopt(&self, tasks: Vec<TaskName>) -> Vec<Result<Option<TaskLease>, Refused>> {
+        self.ask(Ask::Adopt, bytes_of(&tasks))
+    }
+
+    async fn died(&self, deaths: Vec<Death>) -> Vec<Result<Deaths, Refused>> {
+        self.ask(Ask::Died, bytes_of(&deaths))
+    }
+
+    async fn trial(&self, trials: Vec<Trial>) -> Vec<Result<(), Refused>> {
+        self.ask(Ask::Trial, bytes_of(&trials))
     }
 
     async fn detach(&self) -> Result<(), Refused> {

@@ -60,6 +60,9 @@ async fn answer(work: &dyn Work, ask: Ask, mut input: &[u8]) -> Vec<u8> {
         Ask::CompleteActivities => bytes_of(&work.complete_activities(Wire::read_from(input)).await),
         Ask::Renew => bytes_of(&work.renew().await),
         Ask::Release => bytes_of(&work.release(Wire::read_from(input)).await),
+        Ask::Adopt => bytes_of(&work.adopt(Wire::read_from(input)).await),
+        Ask::Died => bytes_of(&work.died(Wire::read_from(input)).await),
+        Ask::Trial => bytes_of(&work.trial(Wire::read_from(input)).await),
         Ask::Mail => bytes_of(&work.mail(Wire::read_from(input)).await),
         Ask::Detach => bytes_of(&work.detach().await),
     }

@@ -27,11 +27,14 @@ enum Ask {
     CompleteActivities,
     Renew,
     Release,
+    Adopt,
+    Died,
+    Trial,
     Mail,
     Detach,
 }
 
-const ASKS: [Ask; 11] = [
+const ASKS: [Ask; 14] = [
     Ask::Attach,
     Ask::Credit,
     Ask::Next,
@@ -41,6 +44,9 @@ const ASKS: [Ask; 11] = [
     Ask::CompleteActivities,
     Ask::Renew,
     Ask::Release,
+    Ask::Adopt,
+    Ask::Died,
+    Ask::Trial,
     Ask::Mail,
     Ask::Detach,
 ];

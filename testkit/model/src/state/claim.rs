@@ -156,8 +156,10 @@ impl State {
         let Some(instance) = self.instances.get_mut(id) else { return };
         instance.epoch = if keeps { instance.epoch } else { instance.epoch.next() };
         if counts {
+            instance.record.deaths.trials += u32::from(runs_code && instance.trial);
             instance.record.deaths = instance.record.deaths.after(runs_code);
         }
+        instance.trial = false;
         (instance.holder, instance.last_holder) = (Some(session), Some(session));
     }
 

@@ -259,7 +259,7 @@ impl State {
         let Some(instance) = self.instances.get_mut(id) else { return };
         let idle = instance.batch(moment, usize::MAX, true).is_none();
         let stays = then == Then::Keep && !instance.has_ended() && !(idle && moment.makes(M::KeepReleases));
-        instance.not_before = not_before;
+        (instance.not_before, instance.trial) = (not_before, false);
         instance.holder = by.filter(|_| stays);
     }
 

@@ -20,7 +20,17 @@ impl State {
         let forgets = self.makes(M::DumpForgetsMemory);
         items.extend(self.instances.iter().map(|(id, instance)| {
             let Instance {
-                record, epoch, holder, not_before, history, prologue, inbox, outbox, memory, ..
+                record,
+                epoch,
+                holder,
+                trial,
+                not_before,
+                history,
+                prologue,
+                inbox,
+                outbox,
+                memory,
+                ..
             } = instance.clone();
             let (id, ready_at) = (id.clone(), instance.ready_at(self.moment));
             let memory = if forgets { Vec::new() } else { memory };
@@ -29,6 +39,7 @@ impl State {
                 record,
                 epoch,
                 holder,
+                trial,
                 ready_at,
                 not_before,
                 history,
@@ -39,8 +50,9 @@ impl State {
             }))
         }));
         items.extend(self.tasks.values().map(|open| {
-            let OpenTask { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn, .. } =
-                open.clone();
+            let OpenTask {
+                task, epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn, ..
+            } = open.clone();
             DumpItem::Task(Box::new(TaskDump {
                 task,
                 epoch,
@@ -48,6 +60,7 @@ impl State {
                 attempts,
                 deaths,
                 mark,
+                trial,
                 not_before,
                 withdrawn,
             }))
@@ -85,16 +98,16 @@ impl State {
     }
 
     fn load_instance(&mut self, dump: InstanceDump) {
-        let InstanceDump { id, record, epoch, holder, not_before, history, .. } = dump;
+        let InstanceDump { id, record, epoch, holder, trial, not_before, history, .. } = dump;
         let (prologue, inbox, outbox, memory) = (dump.prologue, dump.inbox, dump.outbox, dump.memory);
         let last_holder = holder;
         let instance = Instance::new(record, epoch);
-        let instance = Instance { holder, last_holder, not_before, history, prologue, ..instance };
+        let instance = Instance { holder, last_holder, trial, not_before, history, prologue, ..instance };
         self.instances.insert(id, Instance { inbox, outbox, memory, ..instance });
     }
 
     fn load_task(&mut self, dump: TaskDump) {
-        let TaskDump { task, epoch, holder, attempts, deaths, mark, not_before, withdrawn } = dump;
+        let TaskDump { task, epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn } = dump;
         let key = (task.instance.clone(), task.id);
         let (ready_at, last_holder) = (not_before, holder);
         let open = OpenTask {
@@ -105,6 +118,7 @@ impl State {
             attempts,
             deaths,
             mark,
+            trial,
             ready_at,
             not_before,
             withdrawn,

@@ -31,6 +31,8 @@ pub(super) struct Instance {
     pub(super) holder: Option<SessionId>,
     /// The session that held it last; none after an amendment.
     pub(super) last_holder: Option<SessionId>,
+    /// A trial is open.
+    pub(super) trial: bool,
     pub(super) not_before: Timestamp,
     pub(super) history: Vec<StoredBatch>,
     pub(super) prologue: Vec<Message>,
@@ -64,6 +66,7 @@ impl Instance {
             epoch,
             holder: None,
             last_holder: None,
+            trial: false,
             not_before: Timestamp::default(),
             history: Vec::new(),
             prologue: Vec::new(),

@@ -5,6 +5,7 @@ mod commit;
 mod create;
 mod deliver;
 mod dump;
+mod held;
 mod inbox;
 mod limit;
 mod read;

@@ -24,7 +24,7 @@ impl State {
         let one_count = self.makes(M::TroubleHasOneCount);
         let trouble = release.trouble.clone().filter(|_| !self.makes(M::TroubleHidden));
         let Some(instance) = self.instances.get_mut(&fence.instance) else { return Err(Refused::Fenced) };
-        (instance.holder, instance.not_before) = (None, not_before);
+        (instance.holder, instance.trial, instance.not_before) = (None, false, not_before);
         let record = &mut instance.record;
         record.attempts += u32::from(counts);
         if let Some(trouble) = trouble {
@@ -49,7 +49,7 @@ impl State {
         let mark = Some(self.now()).filter(|_| self.makes(M::ReleaseLeavesMark));
         let task = self.tasks.get_mut(&key).filter(|task| task.is_held(by, fence.epoch));
         let task = task.ok_or(Refused::Fenced)?;
-        (task.holder, task.not_before) = (None, not_before);
+        (task.holder, task.trial, task.not_before) = (None, false, not_before);
         task.mark = task.mark.max(mark);
         task.attempts += u32::from(counts);
         if task.withdrawn {

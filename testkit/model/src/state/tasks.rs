@@ -19,6 +19,8 @@ pub(super) struct OpenTask {
     pub(super) deaths: Deaths,
     /// When the session of a server that held it ended.
     pub(super) mark: Option<Timestamp>,
+    /// A trial is open.
+    pub(super) trial: bool,
     /// When it was scheduled.
     pub(super) ready_at: Timestamp,
     pub(super) not_before: Timestamp,
@@ -67,6 +69,7 @@ impl State {
                 attempts: 0,
                 deaths: Deaths::default(),
                 mark: None,
+                trial: false,
                 ready_at: now,
                 not_before,
                 withdrawn: false,
@@ -98,13 +101,15 @@ impl State {
             || reclaims && wrong.makes(M::ReclaimKeepsEpoch);
         task.epoch = if keeps { task.epoch } else { task.epoch.next() };
         if counts {
+            task.deaths.trials += u32::from(runs_code && task.trial);
             task.deaths = task.deaths.after(runs_code);
         }
+        task.trial = false;
         task.mark = task.mark.max(mark);
         (task.holder, task.last_holder) = (Some(session), Some(session));
     }
 
-    fn take_task_from_holder(&mut self, key: &TaskKey) {
+    pub(super) fn take_task_from_holder(&mut self, key: &TaskKey) {
         let Some(task) = self.tasks.get_mut(key) else { return };
         let Some(holder) = task.holder.take() else { return };
         let fence = task.fence();
