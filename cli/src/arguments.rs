@@ -140,6 +140,12 @@ pub(crate) enum Verb {
     /// Nothing is undone: the orchestration is not asked.
     #[command(after_long_help = verbs::TERMINATE_EXAMPLES)]
     Terminate(verbs::Terminate),
+    /// Run stalled instances at once, without waiting for their next try.
+    ///
+    /// A stalled instance is tried again by itself, with growing pauses: after a new worker has been started, too. Nothing of it
+    /// is changed or lost.
+    #[command(after_long_help = verbs::RETRY_EXAMPLES)]
+    Retry(verbs::Retry),
     /// Start an ended instance again, with the same input, tags and version.
     ///
     /// It takes the place of the ended one, whose history and output are gone. A run that continued as new begins with

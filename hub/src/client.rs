@@ -56,6 +56,14 @@ pub enum ClientError {
         /// Where it stands.
         status: Status,
     },
+    /// Only a stalled instance can be retried.
+    #[error("the instance '{instance}' is {status:?} and not stalled; nothing was changed")]
+    NotStalled {
+        /// The instance.
+        instance: InstanceId,
+        /// The status of the instance.
+        status: Status,
+    },
     /// What has ended cannot be ended again.
     #[error("the instance '{instance}' has ended already, it is {status:?}; nothing was changed")]
     Ended {

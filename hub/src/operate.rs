@@ -1,4 +1,4 @@
-//! What operators do to instances: look at their histories, rewind them, start them again.
+//! What operators do to instances: look at their histories, retry and rewind them, start them again.
 
 use dauer_core::ledger::Ledger;
 use dauer_core::model::{Checkpoint, Class, Message, Opening, Record, Status, StoredBatch};
@@ -37,6 +37,34 @@ impl Client {
         loop {
             match self.hub().read_history(instance, execution, from, bytes).await {
                 Ok(slice) => return Ok(slice),
+                Err(refused) => self.again(refused, &mut attempts).await?,
+            }
+        }
+    }
+
+    /// Runs a stalled instance at once: ends the delay before its next try. An instance whose delay is over, or that a worker
+    /// holds, is left as it is.
+    ///
+    /// # Errors
+    /// [`ClientError::Absent`], [`ClientError::NotStalled`], or why the store refused.
+    pub async fn retry(&self, instance: &InstanceId) -> Result<(), ClientError> {
+        let (_, record) = self.fenced(instance).await?;
+        if record.trouble.is_none() {
+            return Err(ClientError::NotStalled { instance: instance.clone(), status: record.status });
+        }
+        self.retry_ids(std::slice::from_ref(instance)).await.map(drop)
+    }
+
+    /// Runs those of these instances at once that are stalled. Returns the number of instances whose delay it ended. Delays
+    /// that were ended by a write whose answer was lost are not counted.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the store refused.
+    pub async fn retry_ids(&self, ids: &[InstanceId]) -> Result<usize, ClientError> {
+        let mut attempts = 0;
+        loop {
+            match self.hub().retry(ids.to_vec()).await {
+                Ok(count) => return Ok(count),
                 Err(refused) => self.again(refused, &mut attempts).await?,
             }
         }

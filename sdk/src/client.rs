@@ -290,6 +290,29 @@ impl Client {
         Ok(self.raw.purge(id).await?)
     }
 
+    /// Runs a stalled instance at once: ends the delay before its next try. See [`Instance::trouble`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use dauer::Orchestration;
+    /// # const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    /// use dauer::{ClientError, RawClientError};
+    ///
+    /// let client = dauer::open("memory:")?.client();
+    /// let order = client.start(ORDER, &7).await?;
+    /// let refused = client.retry(order.id()).await;
+    /// assert!(matches!(refused, Err(ClientError::Client(RawClientError::NotStalled { .. }))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Client`] when there is no such instance, or when it is not stalled.
+    pub async fn retry(&self, id: &InstanceId) -> Result<(), Error> {
+        Ok(self.raw.retry(id).await?)
+    }
+
     /// Raises an event. It is buffered until the orchestration waits for it.
     ///
     /// ```

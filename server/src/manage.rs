@@ -9,8 +9,8 @@ use dauer_proto::time;
 use dauer_rpc::management::management_server::Management;
 use dauer_rpc::management::{
     Entity, Holder, HubsRequest, HubsResponse, InspectRequest, InspectResponse, Inspection, Instance,
-    ListRequest, ListResponse, OpenTask, Order as WireOrder, Session, SessionsRequest, SessionsResponse,
-    Trouble, TroubleKind, WaitingClass as WireClass, WaitingMessage,
+    ListRequest, ListResponse, OpenTask, Order as WireOrder, RetryRequest, RetryResponse, Session,
+    SessionsRequest, SessionsResponse, Trouble, TroubleKind, WaitingClass as WireClass, WaitingMessage,
 };
 use dauer_store::{Control, Order, Query, SessionInfo, Waiting, WaitingClass};
 
@@ -24,6 +24,9 @@ use crate::status;
 
 /// Ids that one `Inspect` may name. Each costs two reads of the store, and its answer has up to 200 messages and tasks.
 const INSPECT_IDS_MAX: usize = 100;
+
+/// Ids that one `Retry` may name. All of them are one write.
+const RETRY_IDS_MAX: usize = 500;
 
 #[tonic::async_trait]
 impl Management for Calls {
@@ -60,6 +63,18 @@ impl Management for Calls {
         let usable = |name: &&HubName| self.gate.admit(authorization, Some(name.as_str().as_bytes())).is_ok();
         let names = there.iter().filter(usable).map(ToString::to_string).collect();
         Ok(Response::new(HubsResponse { names }))
+    }
+
+    async fn retry(&self, request: Request<RetryRequest>) -> Result<Response<RetryResponse>, Status> {
+        let hub = self.hub(&request).await?;
+        let ids = request.into_inner().instance_ids;
+        if ids.len() > RETRY_IDS_MAX {
+            return Err(status::too_many("instance_ids", ids.len(), RETRY_IDS_MAX));
+        }
+        let ids = ids.into_iter().map(InstanceId::new).collect::<Result<Vec<_>, _>>();
+        let ids = ids.map_err(|error| status::name(&error))?;
+        let count = hub.client.retry_ids(&ids).await.map_err(status::of)?;
+        Ok(Response::new(RetryResponse { count: count as u64 }))
     }
 }
 
@@ -226,5 +241,6 @@ fn trouble(stalled: &Stalled) -> Trouble {
         reason: stalled.reason.clone(),
         since: Some(time::from_millis(stalled.since.0)),
         attempts: stalled.attempts,
+        build: None,
     }
 }

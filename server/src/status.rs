@@ -16,9 +16,10 @@ pub(crate) fn of(error: ClientError) -> Status {
         ClientError::Refused(refused) => refusal(&refused),
         ClientError::Absent(_) => Status::not_found(error.to_string()),
         ClientError::TimedOut(_) => Status::deadline_exceeded(error.to_string()),
-        ClientError::NotFailed { .. } | ClientError::NotEnded { .. } | ClientError::Engaged(_) => {
-            Status::failed_precondition(error.to_string())
-        }
+        ClientError::NotFailed { .. }
+        | ClientError::NotEnded { .. }
+        | ClientError::NotStalled { .. }
+        | ClientError::Engaged(_) => Status::failed_precondition(error.to_string()),
         ClientError::MovedOn(_) => Status::aborted(error.to_string()),
         ClientError::History { .. } => Status::data_loss(dauer_hub::with_causes(&error)),
         other => Status::internal(other.to_string()),

@@ -404,6 +404,10 @@ pub trait Manage: Send + Sync {
     /// Removes ended instances (rule 21).
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused>;
 
+    /// Ends the delay of stalled instances, so that they are claimed at once (rule 26). Returns the number of instances whose
+    /// delay it ended.
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused>;
+
     /// Returns the key of the hub, which seals the tokens of work items (rule 25). The first candidate becomes the key; later
     /// candidates change nothing. The key is durable before the answer. The call makes the hub, as a session does.
     async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused>;

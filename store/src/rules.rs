@@ -192,3 +192,9 @@
 //! `sessions` sees every acknowledged write and creates no hub. It lists, by id, each session that attached and was
 //! neither detached nor forgotten ([`crate::SessionInfo`]). A renewal moves the end of the lease. A store may forget a
 //! session that does not live and holds nothing. Checks: `r24a`.
+//!
+//! # 26. Stalled instances
+//!
+//! An instance with a trouble is stalled. A retry ends the delay of its last release, and changes nothing else. A retry
+//! changes neither instances without trouble, nor those that a living session holds, nor those whose delay is over. It
+//! creates no hub. Checks: `r26a`-`r26b`.

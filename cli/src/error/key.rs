@@ -160,6 +160,7 @@ fn client(error: &ClientError) -> &'static str {
         ClientError::TimedOut(_) => "hub::ClientError::TimedOut",
         ClientError::NotFailed { .. } => "hub::ClientError::NotFailed",
         ClientError::NotEnded { .. } => "hub::ClientError::NotEnded",
+        ClientError::NotStalled { .. } => "hub::ClientError::NotStalled",
         ClientError::Ended { .. } => "hub::ClientError::Ended",
         ClientError::Engaged(_) => "hub::ClientError::Engaged",
         ClientError::MovedOn(_) => "hub::ClientError::MovedOn",

@@ -234,6 +234,7 @@ impl Failure {
                 | ClientError::TimedOut(id)
                 | ClientError::NotFailed { instance: id, .. }
                 | ClientError::NotEnded { instance: id, .. }
+                | ClientError::NotStalled { instance: id, .. }
                 | ClientError::Ended { instance: id, .. }
                 | ClientError::Engaged(id)
                 | ClientError::MovedOn(id)

@@ -184,6 +184,13 @@ pub(super) const TABLE: &[Kind] = &[
         errors: &["hub::ClientError::NotEnded"],
     },
     Kind {
+        code: "not_stalled",
+        grpc: "FAILED_PRECONDITION",
+        exit: STATE,
+        hint: "`dauer get {id}{store}` says what it waits for; `dauer list --stalled{store}` lists the stalled instances",
+        errors: &["hub::ClientError::NotStalled"],
+    },
+    Kind {
         code: "engaged",
         grpc: "FAILED_PRECONDITION",
         exit: STATE,

@@ -190,6 +190,7 @@ fn errors_have_the_code_of_the_innermost_that_says_something() {
         (Failure::Repeated(id()), "repeat"),
         (Failure::Ended { id: id(), status: Status::Failed }, "already_ended"),
         (ClientError::NotEnded { instance: id(), status: Status::Running }.into(), "not_ended"),
+        (ClientError::NotStalled { instance: id(), status: Status::Running }.into(), "not_stalled"),
         (ClientError::Engaged(id()).into(), "engaged"),
         (ClientError::MovedOn(id()).into(), "moved_on"),
         (Failure::Stopped { id: id(), status: Status::Terminated }, "instance_failed"),

@@ -10,6 +10,7 @@ mod list;
 mod place;
 mod purge;
 mod restart;
+mod retry;
 mod rows;
 mod start;
 mod watch;
@@ -33,6 +34,7 @@ pub(crate) use hubs::{HUBS_EXAMPLES, Hubs, hubs};
 pub(crate) use list::{LIST_EXAMPLES, List, list};
 pub(crate) use purge::{PURGE_EXAMPLES, Purge, purge};
 pub(crate) use restart::{RESTART_EXAMPLES, Restart, restart};
+pub(crate) use retry::{RETRY_EXAMPLES, Retry, retry};
 pub(crate) use start::{START_EXAMPLES, Start, start};
 
 /// A path stands for the file, as far as it cannot be mistaken for a URL.

@@ -4,7 +4,7 @@ use crate::support::{Folder, dauer, dauer_with, stderr};
 use crate::world::{IDS, complaint, fails, filled, json, record};
 
 /// The verbs that take the id of an instance.
-const ON_INSTANCE: [&[&str]; 9] = [
+const ON_INSTANCE: [&[&str]; 10] = [
     &["get"],
     &["history"],
     &["raise"],
@@ -13,6 +13,7 @@ const ON_INSTANCE: [&[&str]; 9] = [
     &["terminate"],
     &["restart"],
     &["rewind"],
+    &["retry"],
     &["purge"],
 ];
 

@@ -3,7 +3,7 @@
 use crate::support::{Folder, dauer_with, stderr, stdout};
 use crate::world::{fails, succeeds};
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 19] = [
     "start",
     "get",
     "list",
@@ -14,6 +14,7 @@ const VERBS: [&str; 18] = [
     "terminate",
     "restart",
     "rewind",
+    "retry",
     "purge",
     "hubs",
     "audit",

@@ -10,6 +10,7 @@ mod list;
 mod output;
 mod purge;
 mod restart;
+mod retry;
 mod send;
 mod start;
 #[path = "../support/mod.rs"]

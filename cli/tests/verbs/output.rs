@@ -88,6 +88,7 @@ fn a_quiet_command_prints_data_and_errors_alone() {
         (&["raise", "event", "go", "--input", "1"][..], ""),
         (&["suspend", "sleep"], ""),
         (&["rewind", "broken"], ""),
+        (&["retry", "--all", "--kind", "panic"], ""),
         (&["purge", "done", "killed"], ""),
         (&["purge", "--older-than", "0s"], "would purge 0 instances\n"),
         (&["list", "--name", "nobody"], ""),

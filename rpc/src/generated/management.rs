@@ -102,6 +102,9 @@ pub struct Trouble {
     /// Turns that failed in this way.
     #[prost(uint32, tag = "4")]
     pub attempts: u32,
+    /// The build id of the worker that had the trouble, if it named one.
+    #[prost(string, optional, tag = "5")]
+    pub build: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Entity {
@@ -248,6 +251,18 @@ pub struct HubsResponse {
     /// In alphabetical order.
     #[prost(string, repeated, tag = "1")]
     pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RetryRequest {
+    /// At most 500.
+    #[prost(string, repeated, tag = "1")]
+    pub instance_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RetryResponse {
+    /// Instances whose delay was ended.
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
 }
 /// By the time of creation, then by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -552,6 +567,28 @@ pub mod management_client {
                 .insert(GrpcMethod::new("dauer.management.v1.Management", "Hubs"));
             self.inner.unary(req, path, codec).await
         }
+        /// Ends the delay of stalled instances, so that they run at once. Other instances are left alone. May be called twice.
+        pub async fn retry(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RetryRequest>,
+        ) -> std::result::Result<tonic::Response<super::RetryResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Strict::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/dauer.management.v1.Management/Retry",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("dauer.management.v1.Management", "Retry"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -592,6 +629,11 @@ pub mod management_server {
             &self,
             request: tonic::Request<super::HubsRequest>,
         ) -> std::result::Result<tonic::Response<super::HubsResponse>, tonic::Status>;
+        /// Ends the delay of stalled instances, so that they run at once. Other instances are left alone. May be called twice.
+        async fn retry(
+            &self,
+            request: tonic::Request<super::RetryRequest>,
+        ) -> std::result::Result<tonic::Response<super::RetryResponse>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct ManagementServer<T> {
@@ -830,6 +872,49 @@ pub mod management_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HubsSvc(inner);
+                        let codec = crate::codec::Strict::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/dauer.management.v1.Management/Retry" => {
+                    #[allow(non_camel_case_types)]
+                    struct RetrySvc<T: Management>(pub Arc<T>);
+                    impl<T: Management> tonic::server::UnaryService<super::RetryRequest>
+                    for RetrySvc<T> {
+                        type Response = super::RetryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RetryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Management>::retry(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RetrySvc(inner);
                         let codec = crate::codec::Strict::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

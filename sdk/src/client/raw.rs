@@ -264,6 +264,24 @@ impl RawClient {
         either!(self, client => client.purge_matching(query, budget).await)
     }
 
+    /// Runs a stalled instance at once: ends the delay before its next try. An instance whose delay is over, or that a worker
+    /// holds, is left as it is.
+    ///
+    /// # Errors
+    /// [`ClientError::Absent`], [`ClientError::NotStalled`], [`ClientError::Remote`] when the server does not have dauer's
+    /// management service, or why the store refused.
+    pub async fn retry(&self, instance: &InstanceId) -> Result<(), ClientError> {
+        either!(self, client => client.retry(instance).await)
+    }
+
+    /// Runs those of these instances at once that are stalled. Returns the number of instances whose delay it ended.
+    ///
+    /// # Errors
+    /// [`ClientError::Remote`] when the server does not have dauer's management service, or why the store refused.
+    pub async fn retry_ids(&self, ids: &[InstanceId]) -> Result<usize, ClientError> {
+        either!(self, client => client.retry_ids(ids).await)
+    }
+
     /// Rewinds a failed instance: what failed is done again, what succeeded is not. Failed children are rewound with it.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Finding instances behind a server, and removing those that have ended.
+//! Finding instances behind a server, retrying those that are stalled and removing those that have ended.
 
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use dauer_core::{HubName, InstanceId};
 use dauer_hub::ClientError;
 use dauer_proto::wire::{InstanceBatch, PurgeInstancesRequest};
 use dauer_proto::{OrchestrationStatus, PurgeRequest, time};
-use dauer_rpc::management::{HubsRequest, InspectRequest, ListRequest, Order as WireOrder, SessionsRequest};
+use dauer_rpc::management::{
+    HubsRequest, InspectRequest, ListRequest, Order as WireOrder, RetryRequest, SessionsRequest,
+};
 use dauer_store::{Order, Page, Purged, Query, Refused};
 
 use super::client::RemoteClient;
@@ -80,6 +82,29 @@ impl RemoteClient {
         let names = answer.map_err(|refusal| self.wire.manage_error(&refusal))?.names;
         let names = names.into_iter().map(HubName::new).collect::<Result<_, _>>();
         names.map_err(|error| self.wire.nonsense(error))
+    }
+
+    /// Runs a stalled instance at once.
+    pub(crate) async fn retry(&self, instance: &InstanceId) -> Result<(), ClientError> {
+        let seen = self.inspect(instance).await?;
+        let Inspected { record, .. } = seen.ok_or_else(|| ClientError::Absent(instance.clone()))?;
+        if record.trouble.is_none() {
+            return Err(ClientError::NotStalled { instance: instance.clone(), status: record.status });
+        }
+        self.retry_ids(std::slice::from_ref(instance)).await.map(drop)
+    }
+
+    /// Runs those of these instances at once that are stalled.
+    pub(crate) async fn retry_ids(&self, ids: &[InstanceId]) -> Result<usize, ClientError> {
+        let mut count = 0;
+        for batch in ids.chunks(BATCH_MAX) {
+            let message = RetryRequest { instance_ids: batch.iter().map(ToString::to_string).collect() };
+            let send = |mut service: Management, request| async move { service.retry(request).await };
+            let answer = self.wire.manage(message, send).await;
+            let answer = answer.map_err(|refusal| self.wire.manage_error(&refusal))?;
+            count += usize::try_from(answer.count).unwrap_or_default();
+        }
+        Ok(count)
     }
 
     /// Removes an ended instance for good.

@@ -74,6 +74,10 @@ impl Manage for NoStore {
         Err(refused())
     }
 
+    async fn retry(&self, _: Vec<InstanceId>) -> Result<usize, Refused> {
+        Err(refused())
+    }
+
     async fn key(&self, _: HubKey) -> Result<HubKey, Refused> {
         Err(refused())
     }

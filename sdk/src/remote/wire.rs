@@ -180,7 +180,7 @@ impl Wire {
         self.attempt(call, repeat, |request| send(self.calls.clone(), request)).await
     }
 
-    /// Calls the management service, which only reads: again when the server is away for a moment.
+    /// Calls the management service, whose calls may all be made twice: again when the server is away for a moment.
     pub(super) async fn manage<M: Clone, R, F: Future<Output = Result<Response<R>, Status>>>(
         &self,
         message: M,

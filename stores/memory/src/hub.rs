@@ -103,6 +103,10 @@ impl Manage for MemoryHub {
         Ok(self.with(|partition| partition.purge(&purge)))
     }
 
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        Ok(self.with(|partition| partition.retry(&ids)))
+    }
+
     async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
         Ok(self.with(|partition| partition.key(candidate)))
     }

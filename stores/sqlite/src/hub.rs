@@ -94,6 +94,10 @@ impl Manage for SqliteHub {
         self.shell.write(move |scope| scope.purge(&purge)).await
     }
 
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        self.shell.write(move |scope| scope.retry(&ids)).await
+    }
+
     async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
         self.shell.write(move |scope| scope.key(candidate)).await
     }

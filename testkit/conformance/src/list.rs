@@ -182,6 +182,10 @@ macro_rules! each_rule {
             24 attached {
                 r24a_attached_sessions_are_listed_with_liveness
             }
+            26 stalled {
+                r26a_retry_ends_the_delay_of_a_stalled_instance
+                r26b_retry_leaves_other_instances_alone
+            }
         }
     };
 }

@@ -166,6 +166,8 @@ calls! {
     ReadStart { instance: InstanceId } -> Result<Option<Message>, Refused>,
     /// `Manage::purge`.
     Purge { purge: Purge } -> Result<Purged, Refused>,
+    /// `Manage::retry`.
+    Retry { ids: Vec<InstanceId> } -> Result<usize, Refused>,
     /// `Manage::key`.
     Key { candidate: HubKey } -> Result<HubKey, Refused>,
     /// `Manage::attach`.
@@ -239,6 +241,7 @@ impl Call {
             | Self::ReadHistory { .. }
             | Self::ReadStart { .. }
             | Self::Purge { .. }
+            | Self::Retry { .. }
             | Self::Key { .. }
             | Self::Attach { .. }
             | Self::EndSession { .. }

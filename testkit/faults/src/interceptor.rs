@@ -84,6 +84,7 @@ async fn of_hub(hub: &dyn Manage, call: Call) -> Answer {
         }
         Call::ReadStart { instance } => Answer::ReadStart(hub.read_start(&instance).await),
         Call::Purge { purge } => Answer::Purge(hub.purge(purge).await),
+        Call::Retry { ids } => Answer::Retry(hub.retry(ids).await),
         Call::Key { candidate } => Answer::Key(hub.key(candidate).await),
         Call::Attach { host } => Answer::Attach(hub.attach(host).await.map(Session)),
         Call::EndSession { session } => Answer::EndSession(hub.end_session(session).await),
@@ -268,6 +269,10 @@ impl Manage for Wrapped<dyn Manage> {
 
     async fn purge(&self, purge: Purge) -> Result<Purged, Refused> {
         ask!(self, Purge { purge })
+    }
+
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        ask!(self, Retry { ids })
     }
 
     async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {

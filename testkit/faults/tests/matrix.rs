@@ -103,6 +103,7 @@ fn sample(op: Op) -> Call {
         }
         Op::ReadStart => Call::ReadStart { instance: id("order") },
         Op::Purge => Call::Purge { purge: Purge::Ids(vec![id("order")]) },
+        Op::Retry => Call::Retry { ids: vec![id("order")] },
         Op::Key => Call::Key { candidate: HubKey([7; 32]) },
         Op::Attach => Call::Attach { host: host(2) },
         Op::EndSession => Call::EndSession { session: SessionId(3) },

@@ -127,6 +127,10 @@ impl Manage for ModelHub {
         Ok(self.write(|state| state.purge(&purge)))
     }
 
+    async fn retry(&self, ids: Vec<InstanceId>) -> Result<usize, Refused> {
+        Ok(self.write(|state| state.retry(&ids)))
+    }
+
     async fn key(&self, candidate: HubKey) -> Result<HubKey, Refused> {
         Ok(self.write(|state| state.key(candidate)))
     }

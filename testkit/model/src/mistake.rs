@@ -309,6 +309,10 @@ mistakes! {
     LimitBeforeRepeat,
     /// A retried start is a repeat of a rewind with the likeness of its id.
     RewindIsRetried,
+    /// A retry of a stalled instance leaves its delay as it is.
+    RetryKeepsDelay,
+    /// A retry ends the delay of an instance that is not stalled.
+    RetryEndsAnyDelay,
 }
 
 /// Which mistake a model makes.

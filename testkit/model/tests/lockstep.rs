@@ -63,7 +63,7 @@ fn model_with_a_mistake_shows_a_difference() {
     let finds = |mistake: Mistake, seed| {
         catch_unwind(AssertUnwindSafe(|| run(seed, |model| model.with_mistake(mistake)))).is_err()
     };
-    let found = |mistake: Mistake| (1..=5 * SEEDS).any(|seed| finds(mistake, seed));
+    let found = |mistake: Mistake| (1..=20 * SEEDS).any(|seed| finds(mistake, seed));
     let excepted = |mistake: &Mistake| UNFOUND.iter().any(|(_, mistakes)| mistakes.contains(mistake));
     let wanted = Mistake::ALL.iter().copied().filter(|mistake| !excepted(mistake));
     let unfound: Vec<Mistake> = wanted.filter(|mistake| !found(*mistake)).collect();

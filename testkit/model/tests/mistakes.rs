@@ -158,6 +158,8 @@ const EXPECTED: &[(Mistake, &str)] = &[
     (InspectHidesHeldTasks, "r23c_an_inspection_lists_the_open_tasks"),
     (SessionsExpiredLive, "r24a_attached_sessions_are_listed_with_liveness"),
     (SessionsHideIdle, "r24a_attached_sessions_are_listed_with_liveness"),
+    (RetryKeepsDelay, "r26a_retry_ends_the_delay_of_a_stalled_instance"),
+    (RetryEndsAnyDelay, "r26b_retry_leaves_other_instances_alone"),
 ];
 
 /// Rules about combinations: a mistake of another rule may fail them too. Each has a mistake that no plain rule finds.
@@ -179,6 +181,8 @@ const COMBINED: &[&str] = &[
     "r20b_a_kept_instance_stays_with_its_session",
     "r21e_the_start_of_a_removed_instance_is_known",
     "r24a_attached_sessions_are_listed_with_liveness",
+    "r26a_retry_ends_the_delay_of_a_stalled_instance",
+    "r26b_retry_leaves_other_instances_alone",
 ];
 
 /// Mistakes that hardly any rule survives.

@@ -91,6 +91,7 @@ fn no_echo(op: Op) -> Option<&'static str> {
         Op::Send
         | Op::Amend
         | Op::Purge
+        | Op::Retry
         | Op::EndSession
         | Op::Recall
         | Op::CommitTurns

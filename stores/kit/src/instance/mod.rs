@@ -25,6 +25,7 @@ mod inbox;
 mod inspect;
 mod release;
 mod remove;
+mod retry;
 mod task;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -50,6 +51,7 @@ pub use deliver::{Absent, Birth, Delivery, check_absent};
 pub use facts::{Facts, Part};
 pub use inbox::{Inbox, Place, Waiting};
 pub use release::Releasing;
+pub use retry::Retrying;
 pub use task::{Completing, HeldTask, TaskWin, WITHDRAWN, check_complete};
 pub use win::{Win, Winning};
 

@@ -20,6 +20,7 @@ mod memory;
 mod purge;
 mod query;
 mod reads;
+mod retry;
 mod sessions;
 mod starts;
 mod turns;

@@ -26,6 +26,7 @@ mod put;
 mod query;
 mod recall;
 mod release;
+mod retry;
 mod row;
 mod scale;
 mod sessions;

@@ -101,6 +101,7 @@ impl Lockstep {
                 Request::Send(all.iter().map(|(to, text)| some_message(*to, *text, now)).collect())
             }
             Op::Purge => Request::Purge(Purge::Matching { query: Query::default(), budget: 1 }),
+            Op::Retry => Request::Retry((0..INSTANCES).map(|number| instance(&id(number))).collect()),
             Op::ClaimTurns(_) => match session.kept.pop_front() {
                 Some(turn) => Request::Mail(session.id, Box::new(turn)),
                 None => Request::ClaimTurns(session.id),

@@ -10,6 +10,8 @@ pub(crate) enum Op {
     /// One message or two in one call.
     Send(Vec<(u8, u8)>),
     Purge,
+    /// Ends the delays of all stalled instances.
+    Retry,
     /// So many seconds pass.
     Advance(u8),
     ClaimTurns(u8),
@@ -87,6 +89,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..INSTANCES).prop_map(Op::Create),
         4 => prop::collection::vec((0..INSTANCES, 0..TEXTS), 1..=2).prop_map(Op::Send),
         1 => Just(Op::Purge),
+        1 => Just(Op::Retry),
         2 => (0..40_u8).prop_map(Op::Advance),
         6 => session.clone().prop_map(Op::ClaimTurns),
         8 => (session.clone(), prop::collection::vec(turn(), 1..=2)).prop_map(|(by, turns)| Op::Commit(by, turns)),

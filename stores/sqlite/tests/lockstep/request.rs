@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use dauer_faults::Op;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Completion, Create, Credit, Host, Mail, Manage, Message, Next, Purge, Refused,
-    Release, SessionId, TaskLease, Work,
+    Checkpoint, ClaimedTurn, Completion, Create, Credit, Host, InstanceId, Mail, Manage, Message, Next,
+    Purge, Refused, Release, SessionId, TaskLease, Work,
 };
 
 use crate::support::claims::{look, want};
@@ -24,6 +24,7 @@ pub(crate) enum Request {
     Create(Vec<Create>),
     Send(Vec<Message>),
     Purge(Purge),
+    Retry(Vec<InstanceId>),
     ClaimTurns(SessionId),
     /// Reads the messages of that turn.
     Mail(SessionId, Box<ClaimedTurn>),
@@ -169,6 +170,7 @@ impl Side {
             Request::Create(batch) => reply.parts = self.hub.create(batch).await.iter().map(part).collect(),
             Request::Send(batch) => reply.parts = self.hub.send(batch).await.iter().map(part).collect(),
             Request::Purge(purge) => reply.parts = vec![part(&self.hub.purge(purge).await)],
+            Request::Retry(ids) => reply.parts = vec![part(&self.hub.retry(ids).await)],
             Request::ClaimTurns(id) => {
                 let next = self.claim(id, |number| want(ALL).turns(number)).await;
                 reply.take(next);

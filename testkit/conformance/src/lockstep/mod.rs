@@ -69,6 +69,7 @@ pub struct Met {
     pub long_mail: usize,
     pub lost_items: usize,
     pub purged: usize,
+    pub retried: usize,
 }
 
 impl Met {
@@ -86,7 +87,7 @@ impl Met {
 
     /// Adds what another run has met.
     pub fn add(&mut self, other: Self) {
-        let pairs: [(&mut usize, usize); 17] = [
+        let pairs: [(&mut usize, usize); 18] = [
             (&mut self.repeated_starts, other.repeated_starts),
             (&mut self.dropped_messages, other.dropped_messages),
             (&mut self.turns, other.turns),
@@ -104,6 +105,7 @@ impl Met {
             (&mut self.long_mail, other.long_mail),
             (&mut self.lost_items, other.lost_items),
             (&mut self.purged, other.purged),
+            (&mut self.retried, other.retried),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
     }

@@ -21,7 +21,7 @@ impl Both {
     pub(super) async fn step(&mut self) {
         // What becomes ready at the same time may be won in any order.
         self.clock.advance(Duration::from_millis(1));
-        match self.draw.below(60) {
+        match self.draw.below(62) {
             0..5 => self.create().await,
             5..10 => self.send().await,
             10 => self.burst().await,
@@ -38,7 +38,8 @@ impl Both {
             45..48 => self.mail().await,
             48..52 => self.complete().await,
             52..55 => self.release().await,
-            _ => self.renew().await,
+            55..60 => self.renew().await,
+            _ => self.retry().await,
         }
         self.look_of_live().await;
     }
@@ -98,6 +99,24 @@ impl Both {
         let (model, other) = (self.model.purge(purge.clone()).await, self.other.purge(purge.clone()).await);
         same_answer(&format!("{purge:?}"), &model, &other);
         self.met.purged += model.map_or(0, |purged| purged.count);
+    }
+
+    /// Stalls an instance, if a session holds one, and retries all instances.
+    async fn retry(&mut self) {
+        let at = self.draw.index(self.sessions.len());
+        let trouble = Trouble::new(TroubleKind::Panic, "it broke", self.clock_now());
+        let pair = &mut self.sessions[at];
+        if let Some(turn) = pair.turns.pop() {
+            let (item, delay) = (Item::Turn(turn.fence), Duration::from_secs(9));
+            let release = Release { item, delay, trouble: Some(trouble), failed: true };
+            let model = pair.model.release(vec![release.clone()]).await.remove(0);
+            let other = pair.other.release(vec![release.clone()]).await.remove(0);
+            same_answer(&format!("{release:?}"), &model, &other);
+        }
+        let ids: Vec<InstanceId> = (0..ORDERS).map(order).collect();
+        let (model, other) = (self.model.retry(ids.clone()).await, self.other.retry(ids).await);
+        same_answer("retry", &model, &other);
+        self.met.retried += model.unwrap_or_default();
     }
 
     fn advance(&mut self) {

@@ -23,4 +23,5 @@ pub mod readiness;
 pub mod reads;
 pub mod scale;
 pub mod sessions;
+pub mod stalled;
 pub mod time;

@@ -10,6 +10,7 @@ mod inbox;
 mod limit;
 mod read;
 mod release;
+mod retry;
 mod sessions;
 mod starts;
 mod tasks;
