@@ -1,0 +1,143 @@
+"""Servers and workers that die: nothing runs twice without need, nothing healthy fails, poison is bounded.
+
+Short times by flags of the server; with `INTEROP_SIZE=full` its defaults, and activities as long as the issue has them.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deaths import FULL, Journal, Worker, ended, flags, start
+from hub import Hub, eventually
+from server import Server
+
+# How long the server is away.
+DOWN_SECONDS = 0.5
+# An activity that is longer than a drain of ten seconds, and one that outlives a kill and the reconnection after it.
+LONG_SECONDS = {"kill": 15.0 if FULL else 6.0, "stop": 15.0 if FULL else 14.0}
+# A server that waits for activities on SIGTERM does so for ten seconds.
+STOP_SECONDS_MAX = 8.0
+# Kills of the server in a row: more than the ten after which a run was failed.
+KILLS = 12
+# Deaths of workers until poison is recognised: log2 of 512 slots, and seven trials, and two for what overlaps.
+DEATHS_MAX = 18
+NEIGHBOUR_SECONDS = 8.0 if FULL else 3.0
+# Each death may be waited for, each trial has its quiet time, and trials are rare.
+ISOLATION_SECONDS = 45 * 60 if FULL else 180
+# Longer than workers need to reconnect, longer than any of the tests has an activity in flight.
+RESTART_GRACE_MS = 20_000
+
+
+class World:
+    """A server that is killed, the hub on it, and the journal of its workers."""
+
+    def __init__(self, folder: Path, **milliseconds: int):
+        self.server = Server(folder, *flags(**milliseconds)).start()
+        self.hub = Hub(self.server.host)
+        self.folder = folder
+        self.journal = Journal(folder / "journal")
+        self.workers: list[Worker] = []
+
+    def worker(self) -> Worker:
+        # At full size the worker has the default settings of its SDK.
+        self.workers.append(Worker(self.hub, self.journal, *([] if FULL else ["soon"])))
+        return self.workers[-1]
+
+    def release(self) -> None:
+        (self.folder / "release").touch()
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+        self.hub.close()
+        self.server.stop()
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> Iterator:
+    made: list[World] = []
+
+    def make(**milliseconds: int) -> World:
+        made.append(World(tmp_path, **milliseconds))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_restart_in_flight_activity_begins_once(worlds, how: str):
+    """The server goes and comes back while a living worker runs an activity: it is not begun again, its result counts."""
+    world = worlds(restart_grace=RESTART_GRACE_MS)
+    world.worker()
+    seconds = LONG_SECONDS[how]
+    instance = start(world.hub, "long", "calls", ["timed", seconds])
+    eventually("the activity runs", lambda: world.journal.count("BEGIN", instance))
+    began = time.monotonic()
+    getattr(world.server, how)()
+    took = time.monotonic() - began
+    # The time itself is what is tested.
+    time.sleep(DOWN_SECONDS)
+    world.server.start()
+    state = eventually("the run ends", lambda: ended(world.hub, instance), 2 * seconds + 60)
+    story = world.journal.story(instance)
+    assert world.journal.count("BEGIN", instance) == 1, f"begun more than once:\n{story}"
+    assert state.runtime_status.name == "COMPLETED", f"{state}\n{story}"
+    assert state.get_output() == instance
+    assert took < STOP_SECONDS_MAX, f"the server took {took:.1f} s to end by '{how}' with an activity in flight"
+
+
+def test_killed_servers_fail_nothing_healthy(worlds):
+    """Kill -9 again and again, each time with turns and an activity in the hands of a worker that lives."""
+    world = worlds(restart_grace=RESTART_GRACE_MS)
+    worker = world.worker()
+    activity = start(world.hub, "held", "calls", ["held", None])
+    eventually("the activity runs", lambda: world.journal.count("BEGIN", activity))
+    instances = [start(world.hub, f"waits-{number}", "waits", None) for number in range(50)]
+    handed_out = 0.0
+    for kill in range(KILLS):
+        since = handed_out
+        eventually(
+            f"all turns are handed out before kill {kill}",
+            lambda: world.journal.count("RECEIVED", after=since) >= len(instances),
+            180,
+        )
+        handed_out = time.time()
+        world.server.kill()
+        world.server.start()
+    world.release()
+    for instance in [*instances, activity]:
+        state = eventually(f"{instance} ends", lambda: ended(world.hub, instance), 180)
+        text = f"{instance}: {state.runtime_status.name} {state.failure_details}\n{world.journal.story(instance)}"
+        assert state.runtime_status.name == "COMPLETED", text
+        assert state.get_output() == instance
+    assert world.journal.count("BEGIN", activity) == 1, world.journal.story(activity)
+    assert not worker.has_ended()
+
+
+def test_poison_activity_crashes_alone(worlds):
+    """An activity that ends its process becomes ActivityCrashed after a bounded number of deaths; its neighbour ends."""
+    world = worlds(restart_grace=RESTART_GRACE_MS, reconnect_grace=1_000, trial_quiet=500)
+    worker = world.worker()
+    neighbour = start(world.hub, "neighbour", "calls", ["timed", NEIGHBOUR_SECONDS])
+    eventually("the neighbour runs", lambda: world.journal.count("BEGIN", neighbour))
+    poison = start(world.hub, "poison", "calls", ["poison", None])
+    deaths = 0
+    deadline = time.monotonic() + ISOLATION_SECONDS
+    while not (ended(world.hub, poison) and ended(world.hub, neighbour)):
+        figures = f"{deaths} workers died; {world.journal.count('BEGIN', neighbour)} begins of the neighbour"
+        assert time.monotonic() < deadline, f"not within {ISOLATION_SECONDS} s; {figures}"
+        # As a supervisor would.
+        if worker.has_ended():
+            deaths += 1
+            assert deaths <= DEATHS_MAX, f"the poison is not recognised: {figures}"
+            worker = world.worker()
+        time.sleep(0.05)
+    crashed, healthy = ended(world.hub, poison), ended(world.hub, neighbour)
+    assert crashed.runtime_status.name == "FAILED", crashed
+    assert "ActivityCrashed" in str(crashed.failure_details), crashed.failure_details
+    assert healthy.runtime_status.name == "COMPLETED", healthy.failure_details
+    assert healthy.get_output() == neighbour
