@@ -1,0 +1,71 @@
+//! An activity that ends its process, beside healthy ones.
+
+use std::time::{Duration, Instant};
+
+use dauer::{InstanceId, Orchestration, Status};
+
+use crate::support::{SOON, World, is_full};
+
+const CALLS: Orchestration<(String, Option<f64>), String> = Orchestration::new("calls");
+
+/// Deaths until poison is recognised, for up to 512 slots.
+const DEATHS_MAX: u32 = 18;
+
+/// Healthy activities beside the poison.
+const NEIGHBOURS: usize = 6;
+
+/// At full size seven trials with their quiet time, each followed by three times as long without one.
+fn patience() -> Duration {
+    if is_full() { Duration::from_secs(40 * 60) } else { Duration::from_secs(120) }
+}
+
+async fn start(world: &World, id: &str, name: &str, seconds: Option<f64>) -> InstanceId {
+    let call = world.client.start(CALLS, &(name.to_owned(), seconds)).id(id);
+    call.await.expect("the file is there").id().clone()
+}
+
+/// The host of the poison dies with it, and with the neighbours aboard; a supervisor restarts it.
+#[tokio::test]
+async fn poison_in_a_host_crashes_alone() {
+    let world = World::new("isolation");
+    let short = ["--slots", "8", "--lease-ms", "1000", "--retry-ms", "200", "--trial-quiet-ms", "300"];
+    let arguments: &[&str] = if is_full() { &[] } else { &short };
+    let seconds = if is_full() { 8.0 } else { 3.0 };
+    let mut worker = world.worker(arguments);
+    let mut neighbours = Vec::new();
+    for number in 0..NEIGHBOURS {
+        neighbours.push(start(&world, &format!("neighbour-{number}"), "timed", Some(seconds)).await);
+    }
+    let deadline = Instant::now() + SOON;
+    for id in &neighbours {
+        while world.count("BEGIN", &id.to_string()) == 0 {
+            assert!(Instant::now() < deadline, "{id} does not begin");
+            tokio::task::yield_now().await;
+        }
+    }
+    let poison = start(&world, "poison", "poison", None).await;
+    let (mut deaths, deadline) = (0, Instant::now() + patience());
+    for id in neighbours.iter().chain([&poison]) {
+        while world.look(id, |record| record.status.is_ended()).await.is_none() {
+            let begun = world.count("BEGIN", "neighbour-0");
+            let figures = format!("{id} has not ended; {deaths} hosts died; neighbour-0 began {begun} times");
+            assert!(Instant::now() < deadline, "not within {:?}: {figures}", patience());
+            if worker.has_ended() {
+                deaths += 1;
+                assert!(deaths <= DEATHS_MAX, "the poison is not recognised: {figures}");
+                worker = world.worker(arguments);
+            }
+        }
+    }
+    let mut wrong = Vec::new();
+    for id in &neighbours {
+        let record = world.until(id, SOON, |record| record.status.is_ended()).await;
+        if record.status != Status::Completed {
+            wrong.push(format!("{id} is {:?}: {:?}", record.status, record.details.failure()));
+        }
+    }
+    assert!(wrong.is_empty(), "after {deaths} deaths: {}", wrong.join("\n"));
+    let record = world.until(&poison, SOON, |record| record.status.is_ended()).await;
+    let failure = format!("{:?}", record.details.failure());
+    assert!(failure.contains("ActivityCrashed"), "{:?} after {deaths} deaths: {failure}", record.status);
+}
