@@ -13,6 +13,8 @@ type Call = (String, Option<f64>);
 
 const CALLS: Orchestration<Call, String> = Orchestration::new("calls");
 const DEPLOYED: Orchestration<u32, u32> = Orchestration::new("deployed");
+/// The version that running instances have.
+const VERSION: &str = "2";
 const TIMED: Activity<f64, String> = Activity::new("timed");
 const POISON: Activity<(), ()> = Activity::new("poison");
 const STEP: Activity<u32, u32> = Activity::new("step");
@@ -27,7 +29,7 @@ pub(crate) enum Code {
     Panics,
     /// Awaits a timer of tokio.
     Waits,
-    /// Does not have the orchestration at all.
+    /// Does not have the version.
     Unknown,
 }
 
@@ -51,10 +53,11 @@ impl Code {
             .activity(POISON, poison)
             .activity(STEP, async |_: ActivityContext, number: u32| Ok(number + 1));
         match self {
-            Self::Mended => worker.orchestration(DEPLOYED, deployed),
-            Self::Panics => worker.orchestration(DEPLOYED, panics),
-            Self::Waits => worker.orchestration(DEPLOYED, waits),
-            Self::Unknown => worker,
+            Self::Mended => worker.orchestration(DEPLOYED.version(VERSION), deployed),
+            Self::Panics => worker.orchestration(DEPLOYED.version(VERSION), panics),
+            Self::Waits => worker.orchestration(DEPLOYED.version(VERSION), waits),
+            // Turns of all versions are offered to a worker that has the name without a version.
+            Self::Unknown => worker.orchestration(DEPLOYED, deployed),
         }
     }
 }

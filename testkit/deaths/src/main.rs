@@ -68,8 +68,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn run(settings: &Settings, journal: &'static Journal) -> Result<(), Box<dyn Error>> {
     tracing::subscriber::set_global_default(journal::Connections(journal))?;
-    let hub =
-        if settings.url.starts_with("http") { dauer::connect(&settings.url)? } else { dauer::open(&settings.url)? };
+    let hub = if settings.url.starts_with("http") {
+        dauer::connect(&settings.url)?
+    } else {
+        dauer::open(&settings.url)?
+    };
     let worker = settings.code.register(hub.worker(), journal).options(settings.options()).build()?;
     let (stop, stopped) = oneshot::channel::<()>();
     std::thread::spawn(move || {

@@ -21,6 +21,8 @@ LONG_SECONDS = {"kill": 15.0 if FULL else 6.0, "stop": 15.0 if FULL else 14.0}
 STOP_SECONDS_MAX = 8.0
 # Kills of the server in a row: more than the ten after which a run was failed.
 KILLS = 12
+# How long a server that is back may take to hand out a turn.
+HANDED_OUT_SECONDS = 60.0
 # How long the rest of the turns may take once the first is there.
 SETTLE_SECONDS = 2.0
 # Deaths of workers until poison is recognised: log2 of 512 slots, and seven trials, and two for what overlaps.
@@ -99,15 +101,20 @@ def test_killed_servers_fail_nothing_healthy(worlds):
     activity = start(world.hub, "held", "calls", ["held", None])
     eventually("the activity runs", lambda: world.journal.count("BEGIN", activity))
     instances = [start(world.hub, f"waits-{number}", "waits", None) for number in range(50)]
-    since = 0.0
-    for kill in range(KILLS):
-        eventually(f"turns are handed out before kill {kill}", lambda: world.journal.count("RECEIVED", after=since), 180)
+    kills, since = 0, 0.0
+    while kills < KILLS:
+        deadline = time.monotonic() + HANDED_OUT_SECONDS
+        while not world.journal.count("RECEIVED", after=since) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if time.monotonic() >= deadline:
+            break
         # A server that suspects its turns hands out few of them, and holds all.
         settled = time.monotonic() + SETTLE_SECONDS
         while world.journal.count("RECEIVED", after=since) < len(instances) and time.monotonic() < settled:
             time.sleep(0.02)
         since = time.time()
         world.server.kill()
+        kills += 1
         world.server.start()
     world.release()
     failed = []
@@ -115,7 +122,9 @@ def test_killed_servers_fail_nothing_healthy(worlds):
         state = eventually(f"{instance} ends", lambda: ended(world.hub, instance), 180)
         if state.runtime_status.name != "COMPLETED" or state.get_output() != instance:
             failed.append(f"{instance} is {state.runtime_status.name}: {state.failure_details}")
-    assert not failed, f"{len(failed)} of {len(instances) + 1} healthy runs failed:\n" + "\n".join(failed[:3])
+    handed_out = world.journal.count("RECEIVED")
+    assert not failed, f"after {kills} kills and {handed_out} turns {len(failed)} of {len(instances) + 1} healthy runs failed:\n" + "\n".join(failed[:3])
+    assert kills == KILLS, f"no turn was handed out within {HANDED_OUT_SECONDS} s of kill {kills}"
     begun = world.journal.count("BEGIN", activity)
     assert begun == 1, f"the activity of a living worker was begun {begun} times"
     assert not worker.has_ended()

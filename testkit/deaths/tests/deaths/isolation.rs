@@ -2,11 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use dauer::{InstanceId, Orchestration, Status};
+use dauer::InstanceId;
 
-use crate::support::{SOON, World, is_full};
-
-const CALLS: Orchestration<(String, Option<f64>), String> = Orchestration::new("calls");
+use crate::support::{CALLS, SOON, World, is_full};
 
 /// Deaths until poison is recognised, for up to 512 slots.
 const DEATHS_MAX: u32 = 18;
@@ -59,13 +57,12 @@ async fn poison_in_a_host_crashes_alone() {
     }
     let mut wrong = Vec::new();
     for id in &neighbours {
-        let record = world.until(id, SOON, |record| record.status.is_ended()).await;
-        if record.status != Status::Completed {
-            wrong.push(format!("{id} is {:?}: {:?}", record.status, record.details.failure()));
+        if let Err(message) = world.outcome(id).await {
+            wrong.push(format!("{id}: {message}"));
         }
     }
     assert!(wrong.is_empty(), "after {deaths} deaths: {}", wrong.join("\n"));
-    let record = world.until(&poison, SOON, |record| record.status.is_ended()).await;
-    let failure = format!("{:?}", record.details.failure());
-    assert!(failure.contains("ActivityCrashed"), "{:?} after {deaths} deaths: {failure}", record.status);
+    let outcome = world.outcome(&poison).await;
+    let crashed = outcome.as_ref().is_err_and(|message| message.contains("ActivityCrashed"));
+    assert!(crashed, "after {deaths} deaths the poison is {outcome:?}");
 }

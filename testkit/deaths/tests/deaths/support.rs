@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dauer::{Client, InstanceId, Record};
+use dauer::{Client, ClientError, InstanceId, Orchestration, Record};
+
+/// Calls an activity by its name.
+pub(crate) const CALLS: Orchestration<(String, Option<f64>), String> = Orchestration::new("calls");
 
 /// A deadline that only a broken test reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -58,6 +61,15 @@ impl World {
                 assert!(matches!(error, dauer::RawClientError::TimedOut(_)), "{id}: {error}");
                 None
             }
+        }
+    }
+
+    /// The output of an instance that has ended, or its failure.
+    pub(crate) async fn outcome(&self, id: &InstanceId) -> Result<String, String> {
+        let handle = self.client.handle(CALLS, &id.to_string()).unwrap();
+        match handle.output_within(SOON).await {
+            Err(ClientError::Failed { source, .. }) => Err(format!("{}: {}", source.kind, source.message)),
+            other => other.map_err(|error| error.to_string()),
         }
     }
 
