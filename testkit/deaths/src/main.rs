@@ -16,6 +16,9 @@ use tokio::sync::oneshot;
 use code::Code;
 use journal::Journal;
 
+/// How often a host with short delays looks for work.
+const POLL: Duration = Duration::from_millis(100);
+
 /// One worker.
 #[derive(Parser)]
 #[command(name = "dauer-deaths", version)]
@@ -54,6 +57,8 @@ impl Settings {
         }
         if let Some(retry) = self.retry_ms.map(Duration::from_millis) {
             (options.retry_delay_min, options.retry_delay_max) = (retry, retry);
+            // A turn that no other host may take is looked for at polls.
+            options.poll_max = POLL;
         }
         options
     }

@@ -9,8 +9,8 @@ use crate::support::{SOON, World, is_full};
 const DEPLOYED: Orchestration<u32, u32> = Orchestration::new("deployed");
 const GO: Event<u32> = Event::new("go");
 
-/// More attempts than the ten after which a run was failed.
-const ATTEMPTS: u32 = 12;
+/// More attempts than the ten after which a run was failed. Each further deployment is tried once more.
+const ATTEMPTS: u32 = 11;
 
 /// With the default delays that took under 90 s.
 const TROUBLE: Duration = Duration::from_secs(100);
@@ -21,7 +21,7 @@ const MENDED: Duration = Duration::from_secs(240);
 /// A run that waits for an event meets one deployment after the other, and ends with the mended one.
 async fn survives(name: &str, deployments: &[&str]) {
     let world = World::new(name);
-    let short = ["--lease-ms", "1000", "--retry-ms", "5"];
+    let short = ["--lease-ms", "1000", "--retry-ms", "2"];
     let settings: &[&str] = if is_full() { &[] } else { &short };
     let worker = |code| world.worker(&[&["--code", code], settings].concat());
     let mended = worker("mended");
@@ -33,10 +33,10 @@ async fn survives(name: &str, deployments: &[&str]) {
     mended.stop();
 
     handle.raise(GO, &10).await.expect("the instance waits");
-    let mut attempts = 0;
+    let mut attempts = ATTEMPTS - 1;
     for code in deployments {
         let bad = worker(code);
-        attempts += ATTEMPTS;
+        attempts += 1;
         let deadline = Instant::now() + TROUBLE;
         loop {
             let enough = |record: &dauer::Record| !is_full() && record.attempts >= attempts;
