@@ -55,6 +55,28 @@ CHANNEL_SECONDS = 2.0
 START_MARGIN_SECONDS = 2.0
 
 
+def broken(journal: Journal, server: tuple[list[float], list[float]], grace_seconds: float) -> list[str]:
+    """What in a journal breaks a rule, with the times when the server was ended and when it listened again."""
+    blows, listens = server
+    lines, wrong = journal.lines(), []
+    for key in {line.key: None for line in lines if line.kind == "BEGIN"}:
+        lost = [line.at for line in lines if (line.kind, line.key) == ("LOST", key)]
+        begun = [line.at for line in lines if (line.kind, line.key) == ("BEGIN", key)]
+        for number, at in enumerate(begun[1:], 1):
+            if sum(each < at for each in lost) < number:
+                wrong.append(f"{key} was begun again without need:\n{journal.story(key)}")
+                break
+            waited = at - max(each for each in listens if each < at)
+            if waited < grace_seconds - START_MARGIN_SECONDS:
+                wrong.append(f"{key} was begun again {waited:.1f} s after the server was back")
+    connected = [line.at for line in lines if line.kind == "CONNECTED"]
+    for line in lines:
+        since = max((at for at in connected if at < line.at - CHANNEL_SECONDS), default=0.0)
+        if line.kind == "LOST" and since > max((at for at in blows if at < line.at), default=0.0):
+            wrong.append(f"the answer of {line.key} was lost at {line.at:.3f} on a stream from {since:.3f}")
+    return wrong
+
+
 class RustWorker:
     """dauer's own worker over gRPC."""
 
@@ -141,23 +163,8 @@ class Restarts:
 
     def check(self) -> None:
         """Compares the journal with the rules."""
-        lines = self.journal.lines()
-        for key in self.started:
-            of_key = [line for line in lines if line.key == key]
-            lost = [line.at for line in of_key if line.kind == "LOST"]
-            begun = [line.at for line in of_key if line.kind == "BEGIN"]
-            for number, at in enumerate(begun[1:], 1):
-                if sum(each < at for each in lost) < number:
-                    self.wrong.append(f"{key} was begun again without need:\n{self.journal.story(key)}")
-                    break
-                waited = at - max(each for each in self.listens if each < at)
-                if HAS_SETTINGS and waited < self.size.restart_grace_seconds - START_MARGIN_SECONDS:
-                    self.wrong.append(f"{key} was begun again {waited:.1f} s after the server was back")
-        connected = [line.at for line in lines if line.kind == "CONNECTED"]
-        for line in lines:
-            since = max((at for at in connected if at < line.at - CHANNEL_SECONDS), default=0.0)
-            if line.kind == "LOST" and since > max((at for at in self.blows if at < line.at), default=0.0):
-                self.wrong.append(f"the answer of {line.key} was lost at {line.at:.3f} on a stream from {since:.3f}")
+        grace = self.size.restart_grace_seconds if HAS_SETTINGS else 0.0
+        self.wrong += broken(self.journal, (self.blows, self.listens), grace)
 
     def once(self) -> int:
         """How many of the activities that were in flight at a blow were begun once."""

@@ -32,7 +32,7 @@ SETTLE_SECONDS = 2.0
 DEATHS_MAX = 18
 NEIGHBOUR_SECONDS = 8.0 if FULL else 3.0
 # Each death may be waited for, each trial has its quiet time, and trials are rare.
-ISOLATION_SECONDS = 45 * 60 if FULL else 180
+ISOLATION_SECONDS = 60 * 60 if FULL else 300
 # Longer than workers need to reconnect, longer than any of the tests has an activity in flight.
 RESTART_GRACE_MS = 20_000
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from deaths import FULL
-from restarts import LARGE, SMALL, WORKERS, Restarts
+from deaths import FULL, Journal
+from restarts import LARGE, SMALL, WORKERS, Restarts, broken
 
 
 @pytest.mark.parametrize("language", list(WORKERS))
@@ -19,3 +19,29 @@ def test_restarts_begin_no_activity_twice(tmp_path: Path, language: str):
         assert restarts.once() >= len(restarts.spanning) / 2, restarts.figures()
     finally:
         restarts.close()
+
+
+# The server ends at 20 and listens again at 21, the grace is ten seconds. The worker connects at 10 and at 23.
+BLOWS, LISTENS, GRACE_SECONDS = [20.0], [9.0, 21.0], 10.0
+JOURNALS = {
+    "answered": (["11 BEGIN a", "12 END a"], None),
+    "answered after the restart": (["11 BEGIN a", "26 END a"], None),
+    "lost, and again after the grace": (["11 BEGIN a", "20.5 END a", "20.6 LOST a", "32 BEGIN a", "33 END a"], None),
+    "again while the first runs": (["11 BEGIN a", "24 BEGIN a", "26 END a", "27 END a"], "without need"),
+    "again after its answer": (["11 BEGIN a", "20.5 END a", "32 BEGIN a"], "without need"),
+    "twice for one lost answer": (["11 BEGIN a", "20.6 LOST a", "32 BEGIN a", "33 BEGIN a"], "without need"),
+    "lost, and again at once": (["11 BEGIN a", "20.6 LOST a", "24 BEGIN a"], "after the server was back"),
+    "lost on a stream": (["11 BEGIN a", "15 LOST a"], "on a stream from 10.000"),
+    "lost on the new stream": (["11 BEGIN a", "27 LOST a"], "on a stream from 23.000"),
+    "lost before the channel is usable": (["11 BEGIN a", "23.5 LOST a"], None),
+}
+
+
+@pytest.mark.parametrize("name", list(JOURNALS))
+def test_journal_that_breaks_a_rule_is_found(tmp_path: Path, name: str):
+    lines, expected = JOURNALS[name]
+    journal = Journal(tmp_path / "journal")
+    both = [*lines, "10 CONNECTED -", "23 CONNECTED -"]
+    journal.path.write_text("".join(f"{line} 7\n" for line in sorted(both, key=lambda line: float(line.split()[0]))))
+    wrong = broken(journal, (BLOWS, LISTENS), GRACE_SECONDS)
+    assert [str(expected) in line for line in wrong] == [True] * (expected is not None), wrong

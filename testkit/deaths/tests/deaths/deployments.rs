@@ -1,5 +1,7 @@
 //! Deployments that cannot run the code of a running instance, and the mended one after them.
 
+#![allow(clippy::unwrap_used)] // A call that fails has failed the test.
+
 use std::time::{Duration, Instant};
 
 use dauer::{Event, Orchestration};
@@ -25,14 +27,13 @@ async fn survives(name: &str, deployments: &[&str]) {
     let settings: &[&str] = if is_full() { &[] } else { &short };
     let worker = |code| world.worker(&[&["--code", code], settings].concat());
     let mended = worker("mended");
-    let handle =
-        world.client.start(DEPLOYED.version("2"), &1).id("deployed").await.expect("the file is there");
+    let handle = world.client.start(DEPLOYED.version("2"), &1).id("deployed").await.unwrap();
     let id = handle.id();
     // Two turns are in the history: the call, and its answer.
     world.until(id, SOON, |record| record.history_len >= 5).await;
     mended.stop();
 
-    handle.raise(GO, &10).await.expect("the instance waits");
+    handle.raise(GO, &10).await.unwrap();
     let mut attempts = ATTEMPTS - 1;
     for code in deployments {
         let bad = worker(code);
@@ -55,7 +56,7 @@ async fn survives(name: &str, deployments: &[&str]) {
         bad.stop();
     }
     let _mended = worker("mended");
-    let output = handle.output_within(MENDED).await.expect("the mended deployment ends it");
+    let output = handle.output_within(MENDED).await.unwrap();
     assert_eq!(output, 13);
 }
 

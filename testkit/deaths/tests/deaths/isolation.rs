@@ -1,5 +1,7 @@
 //! An activity that ends its process, beside healthy ones.
 
+#![allow(clippy::unwrap_used)] // A call that fails has failed the test.
+
 use std::time::{Duration, Instant};
 
 use dauer::InstanceId;
@@ -12,14 +14,14 @@ const DEATHS_MAX: u32 = 18;
 /// Healthy activities beside the poison.
 const NEIGHBOURS: usize = 6;
 
-/// At full size seven trials with their quiet time, each followed by three times as long without one.
+/// Seven trials of the poison and perhaps one for each neighbour, each followed by three times as long without one.
 fn patience() -> Duration {
-    if is_full() { Duration::from_secs(40 * 60) } else { Duration::from_secs(120) }
+    if is_full() { Duration::from_secs(60 * 60) } else { Duration::from_secs(240) }
 }
 
 async fn start(world: &World, id: &str, name: &str, seconds: Option<f64>) -> InstanceId {
     let call = world.client.start(CALLS, &(name.to_owned(), seconds)).id(id);
-    call.await.expect("the file is there").id().clone()
+    call.await.unwrap().id().clone()
 }
 
 /// The host of the poison dies with it, and with the neighbours aboard; a supervisor restarts it.
