@@ -126,6 +126,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bench", &["dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/audit", &["dauer-core", "dauer-proto", "dauer-store"]),
     ("testkit/conformance", &["dauer-core", "dauer-proto", "dauer-store"]),
+    ("testkit/deaths", &["dauer"]),
     ("testkit/faults", &["dauer-store"]),
     ("testkit/fuzz", &["dauer", "dauer-core", "dauer-proto", "dauer-replay"]),
     ("testkit/model", &["dauer-core", "dauer-store"]),
