@@ -41,7 +41,7 @@ struct Settings {
     /// The first delay after an attempt that failed, and the longest that is not one of a stalled turn.
     #[arg(long)]
     retry_ms: Option<u64>,
-    /// The quiet time before and after a trial. Not applied in `options` until hosts have such a setting.
+    /// The quiet time before and after a trial.
     #[arg(long)]
     trial_quiet_ms: Option<u64>,
 }
@@ -59,6 +59,9 @@ impl Settings {
             (options.retry_delay_min, options.retry_delay_max) = (retry, retry);
             // A turn that no other host may take is looked for at polls.
             options.poll_max = POLL;
+        }
+        if let Some(quiet) = self.trial_quiet_ms.map(Duration::from_millis) {
+            options.trial_quiet = quiet;
         }
         options
     }
