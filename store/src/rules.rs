@@ -197,4 +197,8 @@
 //!
 //! An instance with a trouble is stalled. A retry ends the delay of its last release, and changes nothing else. A retry
 //! changes neither instances without trouble, nor those that a living session holds, nor those whose delay is over. It
-//! creates no hub. Checks: `r26a`-`r26b`.
+//! creates no hub.
+//!
+//! A delay of a living instance ends when a control message, or a start that replaces the run, becomes visible, if the hold
+//! admits it. A release delays an instance for which such a message waits no longer than the first of them has waited, so
+//! that a turn which stalls nevertheless is tried more and more rarely. Checks: `r26a`-`r26e`.

@@ -185,6 +185,9 @@ macro_rules! each_rule {
             26 stalled {
                 r26a_retry_ends_the_delay_of_a_stalled_instance
                 r26b_retry_leaves_other_instances_alone
+                r26c_control_ends_the_delay
+                r26d_a_replacing_start_ends_the_delay
+                r26e_control_that_waits_shortens_a_delay
             }
         }
     };

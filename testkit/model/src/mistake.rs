@@ -313,6 +313,14 @@ mistakes! {
     RetryKeepsDelay,
     /// A retry ends the delay of an instance that is not stalled.
     RetryEndsAnyDelay,
+    /// A control message that arrives leaves the delay of the instance as it is.
+    ControlKeepsDelay,
+    /// A start that replaces the run leaves the delay of the instance as it is.
+    ReplacementKeepsDelay,
+    /// Every message that arrives ends the delay of the instance.
+    AnyMessageEndsDelay,
+    /// A release delays an instance for which a control message waits as any other.
+    ReleaseIgnoresControl,
 }
 
 /// Which mistake a model makes.

@@ -160,6 +160,10 @@ const EXPECTED: &[(Mistake, &str)] = &[
     (SessionsHideIdle, "r24a_attached_sessions_are_listed_with_liveness"),
     (RetryKeepsDelay, "r26a_retry_ends_the_delay_of_a_stalled_instance"),
     (RetryEndsAnyDelay, "r26b_retry_leaves_other_instances_alone"),
+    (ControlKeepsDelay, "r26c_control_ends_the_delay"),
+    (AnyMessageEndsDelay, "r26c_control_ends_the_delay"),
+    (ReplacementKeepsDelay, "r26d_a_replacing_start_ends_the_delay"),
+    (ReleaseIgnoresControl, "r26e_control_that_waits_shortens_a_delay"),
 ];
 
 /// Rules about combinations: a mistake of another rule may fail them too. Each has a mistake that no plain rule finds.
@@ -183,6 +187,9 @@ const COMBINED: &[&str] = &[
     "r24a_attached_sessions_are_listed_with_liveness",
     "r26a_retry_ends_the_delay_of_a_stalled_instance",
     "r26b_retry_leaves_other_instances_alone",
+    "r26c_control_ends_the_delay",
+    "r26d_a_replacing_start_ends_the_delay",
+    "r26e_control_that_waits_shortens_a_delay",
 ];
 
 /// Mistakes that hardly any rule survives.

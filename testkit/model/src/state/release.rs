@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dauer_store::{Fence, Item, Refused, Release, SessionId, TaskFence, Timestamp, Trouble, TroubleKind};
+use dauer_store::{
+    Fence, InstanceId, Item, Refused, Release, SessionId, TaskFence, Timestamp, Trouble, TroubleKind,
+};
 
 use super::State;
 use crate::mistake::Mistake as M;
@@ -23,6 +25,7 @@ impl State {
         let (counts, not_before) = (self.counts(release), self.not_before(release.delay));
         let one_count = self.makes(M::TroubleHasOneCount);
         let trouble = release.trouble.clone().filter(|_| !self.makes(M::TroubleHidden));
+        let not_before = self.hurried(&fence.instance, not_before);
         let Some(instance) = self.instances.get_mut(&fence.instance) else { return Err(Refused::Fenced) };
         (instance.holder, instance.trial, instance.not_before) = (None, false, not_before);
         let record = &mut instance.record;
@@ -56,6 +59,19 @@ impl State {
             self.discard(&key);
         }
         Ok(())
+    }
+
+    /// The end of a delay while control, or a start that replaces the run, waits: no longer than the first of them has
+    /// waited (26).
+    fn hurried(&self, id: &InstanceId, not_before: Timestamp) -> Timestamp {
+        let (now, ignores) = (self.now(), self.makes(M::ReleaseIgnoresControl));
+        let Some(instance) = self.instances.get(id).filter(|_| !ignores) else { return not_before };
+        let hurrying = instance.waiting().filter(|message| instance.is_hurried_by(message, self.moment));
+        match hurrying.map(|message| message.visible_at).min() {
+            Some(at) if at > now => not_before.min(at),
+            Some(at) => not_before.min(now.after(now.since(at))),
+            None => not_before,
+        }
     }
 
     fn counts(&self, release: &Release) -> bool {
