@@ -4,7 +4,8 @@
 //! does that: `dispatch`, whose head names its parts. `renewal` keeps the session alive.
 //!
 //! - `client` starts, sends and waits, `watch` wakes its waits, `find` queries and purges, `history` reads histories,
-//!   `control` suspends, resumes, ends and replaces, `operate` rewinds and restarts.
+//!   `control` suspends, resumes, ends and replaces, `operate` retries, rewinds and restarts.
+//! - `mend` retries what another build has stalled.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -18,6 +19,7 @@ mod find;
 mod history;
 mod host;
 mod inspect;
+mod mend;
 mod operate;
 mod options;
 mod remote;
@@ -35,5 +37,6 @@ pub use executor::{
 pub use history::HistoryReader;
 pub use host::Host;
 pub use inspect::{HeldPhase, HeldTurn, Inspection, Inspector};
+pub use mend::mend;
 pub use options::{HostOptions, TroublePolicy};
 pub use remote::RemoteError;

@@ -60,15 +60,16 @@ impl Executor for Workers {
         let item = |streamed: bool| turn_item(&request, streamed);
         let last_action = last_action(&request.past_events);
         let load = Load { work: Work::Turn(instance), queue: &record.queue, size, last_action, item: &item };
-        let (answer, receipt) = match Flight::new(self).fly(&load).await {
-            End::Turn(answer, receipt) => (without_entities(answer?), Some(receipt)),
-            End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None),
-            End::Abandoned => return Err(abandoned().into()),
+        let (answer, receipt, build) = match Flight::new(self).fly(&load).await {
+            End::Turn(Ok(answer), receipt, build) => (without_entities(answer), Some(receipt), build),
+            End::Turn(Err(stalled), _, build) => return Err(stalled.of_build(build).into()),
+            End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None, None),
+            End::Abandoned(build) => return Err(abandoned().of_build(build).into()),
             End::Nobody | End::Activity(..) => {
                 return Err(Unfinished::Returned { delay: std::time::Duration::ZERO });
             }
         };
-        Ok(TurnDone { answer, live: None, past: request.past_events, receipt })
+        Ok(TurnDone { answer, live: None, past: request.past_events, receipt, build })
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
@@ -95,7 +96,7 @@ impl Executor for Workers {
         match Flight::new(self).fly(&load).await {
             End::Activity(done, receipt) => ActivityEnd { done, receipt: Some(receipt) },
             End::TooLarge(max) => ActivityDone::Failed(too_large("the activity's input", bytes, max)).into(),
-            End::Abandoned => ActivityDone::Returned { delay: self.options().abandon_delay }.into(),
+            End::Abandoned(_) => ActivityDone::Returned { delay: self.options().abandon_delay }.into(),
             End::Nobody | End::Turn(..) => ActivityDone::GivenUp.into(),
         }
     }

@@ -1,6 +1,7 @@
 //! The way of one item: to a worker, to another one when the first is gone or hangs, and back with an answer.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -34,9 +35,11 @@ pub(crate) enum Event {
 
 /// How a flight ends.
 pub(crate) enum End {
-    Turn(Result<Answer, Stalled>, Receipt),
+    /// An answer to a turn, and the build id of the worker that got the turn last.
+    Turn(Result<Answer, Stalled>, Receipt, Option<Arc<str>>),
     Activity(ActivityDone, Receipt),
-    Abandoned,
+    /// No worker wants it. With the build id of the last one.
+    Abandoned(Option<Arc<str>>),
     /// No worker can read so much; the most that one could is this.
     TooLarge(usize),
     /// Nobody is there who could take it.
@@ -85,6 +88,8 @@ pub(crate) struct Flight<'w> {
     losses: u32,
     /// The worker could not fetch the history.
     whole: bool,
+    /// The build id of the worker that got it last.
+    build: Option<Arc<str>>,
 }
 
 impl Drop for Flight<'_> {
@@ -112,6 +117,7 @@ impl<'w> Flight<'w> {
             lost_at: None,
             losses: 0,
             whole: false,
+            build: None,
         }
     }
 
@@ -169,6 +175,7 @@ impl<'w> Flight<'w> {
         let bytes = if streamed { load.size.bare } else { load.size.whole };
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
         self.tokens.push(token);
+        self.build = state.build(stream);
         self.asked.insert(stream);
         self.current = Some(stream);
         Launch::Sent
@@ -202,13 +209,13 @@ impl<'w> Flight<'w> {
             }
         };
         match event {
-            Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt)),
+            Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt, self.build.take())),
             Event::Activity(done, receipt) => Some(End::Activity(done, receipt)),
             // Preferably another worker has it; one that was asked already would only say the same again (behaviour 34).
             Event::Abandoned(stream) if self.current == Some(stream) => {
                 self.current = None;
                 let other = self.workers.state().has_other(load.side(), load.queue, &self.asked);
-                (!other).then_some(End::Abandoned)
+                (!other).then(|| End::Abandoned(self.build.take()))
             }
             Event::HistoryWanted => {
                 (self.whole, self.current) = (true, None);
@@ -251,7 +258,9 @@ impl<'w> Flight<'w> {
         while self.workers.env().steady() < until {
             match self.wait(Some(until), None).await {
                 Wake::Event(Event::Activity(done, receipt)) => return Some(End::Activity(done, receipt)),
-                Wake::Event(Event::Turn(answer, receipt)) => return Some(End::Turn(answer, receipt)),
+                Wake::Event(Event::Turn(answer, receipt)) => {
+                    return Some(End::Turn(answer, receipt, self.build.take()));
+                }
                 Wake::Event(_) | Wake::Room | Wake::Time => {}
             }
         }

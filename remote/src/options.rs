@@ -1,5 +1,6 @@
 //! Every setting, with its default and the reason for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dauer_core::limits::TurnLimits;
@@ -63,6 +64,8 @@ pub struct Worker {
     pub streams_history: bool,
     /// The largest work item that it can read, in bytes.
     pub item_bytes_max: usize,
+    /// The build id of its program, if it names one.
+    pub build: Option<Arc<str>>,
 }
 
 impl Worker {
@@ -84,6 +87,7 @@ impl Default for Worker {
             names_tokens: true,
             streams_history: false,
             item_bytes_max: Self::ITEM_BYTES_MAX,
+            build: None,
         }
     }
 }

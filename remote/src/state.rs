@@ -246,6 +246,16 @@ impl State {
         self.streams.get(&stream).is_none_or(|connected| connected.worker.names_tokens)
     }
 
+    /// The build id of the worker on that stream, which is open.
+    pub(crate) fn build(&self, stream: StreamId) -> Option<Arc<str>> {
+        self.streams.get(&stream)?.worker.build.clone()
+    }
+
+    /// Whether a connected worker has that build id.
+    pub(crate) fn has_build(&self, build: &str) -> bool {
+        self.streams.values().any(|connected| connected.worker.build.as_deref() == Some(build))
+    }
+
     /// Gives an activity a number of its own: the one it has comes again in the next run of its instance, and the worker's
     /// answer has nothing else to tell the two apart. The worker gives the number back and does nothing else with it.
     fn numbered(&mut self, work: Work, mut item: WorkItem) -> (Work, WorkItem) {

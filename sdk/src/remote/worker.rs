@@ -29,6 +29,7 @@ use super::courier::Courier;
 use super::failures;
 use super::turns::Turns;
 use super::wire::{Wire, delay, service};
+use crate::build_id::BuildId;
 use crate::local::LocalExecutor;
 use crate::runtime::TokioEnv;
 
@@ -47,6 +48,9 @@ const LAST_ANSWERS_MAX: Duration = Duration::from_secs(5);
 /// Who takes the work items, for the server's log.
 const WORKER_HEADER: &str = "workerid";
 
+/// The header with the build id of the worker, by which a server knows which stalled instances to retry.
+const BUILD_HEADER: &str = "dauer-build";
+
 /// When to stop. Looked at from several places.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
 
@@ -55,6 +59,7 @@ pub(crate) struct Parts {
     pub(crate) executor: Arc<LocalExecutor>,
     pub(crate) options: HostOptions,
     pub(crate) host: HostId,
+    pub(crate) build: BuildId,
     pub(crate) retention: Option<Duration>,
 }
 
@@ -75,6 +80,7 @@ struct Session {
     answers: Answers,
     subscription: GetWorkItemsRequest,
     host: HostId,
+    build: BuildId,
     drain_max: Duration,
     /// Given when the worker stops.
     draining: Cancellation,
@@ -105,7 +111,7 @@ pub(crate) async fn run(wire: Arc<Wire>, parts: Parts, stop: Stop) -> Result<(),
 
 impl Session {
     fn new(wire: Arc<Wire>, env: Arc<TokioEnv>, parts: Parts, stop: Stop) -> Self {
-        let Parts { executor, options, host, .. } = parts;
+        let Parts { executor, options, host, build, .. } = parts;
         let (fetching, fetched) = mpsc::unbounded();
         let (activity_held, activities_over) = mpsc::channel(0);
         let (answer_held, answers_over) = mpsc::channel(0);
@@ -119,6 +125,7 @@ impl Session {
             env,
             executor,
             host,
+            build,
             drain_max: options.drain_max,
             draining: Cancellation::new(),
             fetched,
@@ -172,7 +179,11 @@ impl Session {
         if let Ok(host) = MetadataValue::try_from(self.host.as_str()) {
             items.metadata_mut().insert(WORKER_HEADER, host);
         }
+        let build = self.build.clone();
         let mut opened = Box::pin(async move {
+            if let Some(Ok(build)) = build.await.as_deref().map(MetadataValue::try_from) {
+                items.metadata_mut().insert(BUILD_HEADER, build);
+            }
             service.hello(hello).await?;
             Ok(service.get_work_items(items).await?.into_inner())
         })

@@ -199,6 +199,7 @@ impl World<'_> {
             since: self.began,
             attempts: 1,
             others: Vec::new(),
+            build: None,
         }
     }
 }
