@@ -3,6 +3,7 @@
 use dauer_store::{Fence, Hint, Hold, Message, Refused, Release, SessionId, Timestamp};
 
 use crate::inbox::Admission;
+use crate::instance::death::outlives_hold;
 use crate::instance::{Changes, Context, Dirty, Facts, Inbox, Instance, Part};
 use crate::judge;
 
@@ -57,7 +58,7 @@ impl Instance {
     pub fn release(&mut self, releasing: Releasing<'_>, changes: &mut Changes) {
         let Releasing { release, not_before } = releasing;
         let head = &mut self.head;
-        (head.holder, head.trial) = (None, false);
+        (head.holder, head.trial) = (None, outlives_hold(head.trial));
         head.not_before = not_before;
         changes.dirty.add(Dirty::HOLDER);
         changes.dirty.add(Dirty::NOT_BEFORE);
@@ -73,7 +74,7 @@ impl Instance {
 
     /// The session that holds it detaches. It keeps what else the session wished of it.
     pub fn let_go(&mut self, changes: &mut Changes) {
-        (self.head.holder, self.head.trial) = (None, false);
+        (self.head.holder, self.head.trial) = (None, outlives_hold(self.head.trial));
         changes.dirty.add(Dirty::HOLDER);
     }
 
