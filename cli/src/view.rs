@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use dauer::{Failure as Cause, InstanceId, Record, Status};
+use dauer::{Failure as Cause, InstanceId, Record, Status, Timestamp, Trouble};
 use dauer_core::HostId;
+use dauer_core::model::Deaths;
 use dauer_proto::TaskFailureDetails;
 use dauer_store::{Control, Holder, Inspection, OpenTask, WaitingClass};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::output::{Common, Format, embedded, plain, status_name};
-use crate::time::show;
+use crate::time::{Dates, show};
 use crate::waiting::{Waiting, live_host};
 
 /// Characters of a payload that are shown to people: a screen is not the place for more.
@@ -35,6 +36,10 @@ pub(crate) struct Instance<'r> {
     history_bytes: Option<u64>,
     tags: &'r BTreeMap<String, String>,
     parent: Option<&'r str>,
+    worker_deaths: u32,
+    server_deaths: u32,
+    /// The child for which it waits and which is stalled, where that was looked for.
+    stalled_child: Option<String>,
     custom_status: Option<Box<RawValue>>,
     output: Option<Box<RawValue>>,
     failure: Option<FailureView>,
@@ -59,6 +64,7 @@ struct TroubleView<'r> {
     reason: &'r str,
     since: String,
     attempts: u32,
+    build: Option<&'r str>,
 }
 
 #[derive(Serialize)]
@@ -95,6 +101,7 @@ impl<'r> Instance<'r> {
             reason: &trouble.reason,
             since: show(trouble.since),
             attempts: trouble.attempts,
+            build: trouble.build.as_deref(),
         });
         let entity = record.details.entity().map(|entity| EntityView {
             state: entity.state.as_ref().and_then(|state| embedded(state.as_str())),
@@ -115,12 +122,20 @@ impl<'r> Instance<'r> {
             history_bytes: counted.map(|record| record.history_bytes),
             tags: &record.tags,
             parent: record.parent.as_deref().map(|parent| parent.instance.as_str()),
+            worker_deaths: record.deaths.workers,
+            server_deaths: record.deaths.servers,
+            stalled_child: None,
             custom_status: record.details.custom_status().and_then(|status| embedded(status.as_str())),
             output: record.details.output().and_then(|output| embedded(output.as_str())),
             failure: failure_of(record).map(FailureView::from),
             trouble,
             entity,
         }
+    }
+
+    /// The same instance, which waits for a child that is stalled.
+    pub(crate) fn waits_for(self, stalled_child: Option<String>) -> Self {
+        Self { stalled_child, ..self }
     }
 }
 
@@ -132,6 +147,8 @@ pub(crate) struct Detailed<'r> {
     pub(crate) instance: Instance<'r>,
     pub(crate) input: Option<Box<RawValue>>,
     pub(crate) waiting_for: Option<Waiting>,
+    /// From when a worker may try the turn of a stalled instance again.
+    pub(crate) next_try: Option<String>,
     pub(crate) held_by: Option<HolderView<'r>>,
     pub(crate) inbox: Option<InboxView>,
     pub(crate) open_tasks: Option<Vec<TaskView<'r>>>,
@@ -245,6 +262,36 @@ fn inbox(seen: &Inspection) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
+/// From when a worker may try the turn of a stalled instance again; `None` for an instance that is not stalled, or for which
+/// nothing waits.
+pub(crate) fn next_try(record: &Record, seen: Option<&Inspection>) -> Option<Timestamp> {
+    record.trouble.as_ref().and(seen?.ready_at)
+}
+
+/// The next try of a stalled instance for people.
+fn next_try_line(seen: &Inspection, dates: Dates) -> String {
+    match (seen.ready_at, live_host(seen.holder.as_ref())) {
+        (_, Some(host)) => format!("now, on worker '{host}'"),
+        (Some(at), None) if at > seen.now => dates.due(at),
+        (Some(_), None) => "as soon as a worker takes it".to_owned(),
+        (None, None) => "when a message arrives".to_owned(),
+    }
+}
+
+/// The attempts of each kind of trouble for people, the current kind first.
+fn attempts(trouble: &Trouble) -> String {
+    let first = std::iter::once((trouble.kind, trouble.attempts));
+    let all = first.chain(trouble.others.iter().copied());
+    all.map(|(kind, attempts)| format!("{attempts} ({kind:?})")).collect::<Vec<_>>().join(", ")
+}
+
+/// The processes that died with the next turn for people.
+fn deaths(deaths: Deaths) -> String {
+    let of = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let some = [(deaths.workers, "worker"), (deaths.servers, "server")].into_iter();
+    some.filter(|(count, _)| *count > 0).map(|(count, what)| of(count, what)).collect::<Vec<_>>().join(", ")
+}
+
 /// Facts about an instance that its record does not hold.
 pub(crate) struct Known<'a> {
     pub(crate) input: Option<&'a str>,
@@ -272,6 +319,13 @@ pub(crate) fn write(
     line("status", &paint.status(record.status, stalled, status))?;
     let nothing = || format!("nothing, it is {status}");
     line("waiting for", &plain(&waiting.map_or_else(nothing, |waiting| waiting.line.clone())))?;
+    if let Some(trouble) = record.trouble.as_deref() {
+        line("attempts", &attempts(trouble))?;
+        inspection.map_or(Ok(()), |seen| line("next try", &plain(&next_try_line(seen, dates))))?;
+    }
+    if record.deaths.all() > 0 {
+        line("deaths", &deaths(record.deaths))?;
+    }
     if let Some(seen) = inspection {
         seen.holder.as_ref().map_or(Ok(()), |holder| line("held by", &plain(&held_by(holder))))?;
         if seen.waiting > 0 {

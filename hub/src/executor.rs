@@ -70,6 +70,8 @@ pub struct TurnDone {
     pub past: Vec<HistoryEvent>,
     /// To be dropped when the turn is committed, or never will be.
     pub receipt: Option<Receipt>,
+    /// The build id of the worker, where it is another process than the host.
+    pub build: Option<Arc<str>>,
 }
 
 /// Why a turn has no answer.

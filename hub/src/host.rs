@@ -1,13 +1,13 @@
 //! A host: one process that claims work from a hub.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, Either, FutureExt, select};
+use futures::future::{BoxFuture, Either, FutureExt, Shared, select};
 
 use dauer_core::{HostId, HubKey, SessionId};
 use dauer_store::{Env, Manage, Refused, Work};
@@ -16,7 +16,7 @@ use crate::executor::Executor;
 use crate::inspect::Inspector;
 use crate::options::HostOptions;
 use crate::session::{Instant, News, Renewed, Session, Stop};
-use crate::{backoff, dispatch, renewal};
+use crate::{backoff, dispatch, mend, renewal};
 
 /// One host in one hub. [`Host::run`] is all of its life.
 pub struct Host {
@@ -26,12 +26,17 @@ pub struct Host {
     id: HostId,
     options: HostOptions,
     inspector: Inspector,
+    /// Finds the build id of this process.
+    build: Option<Shared<BoxFuture<'static, Option<Arc<str>>>>>,
+    /// The build id of this process, once it is known.
+    known_build: Arc<OnceLock<Arc<str>>>,
 }
 
 impl Host {
     /// A host with default settings.
     pub fn new(hub: Arc<dyn Manage>, env: Arc<dyn Env>, executor: Arc<dyn Executor>, id: HostId) -> Self {
-        Self { hub, env, executor, id, options: HostOptions::default(), inspector: Inspector::default() }
+        let (options, inspector, known_build) = Default::default();
+        Self { hub, env, executor, id, options, inspector, build: None, known_build }
     }
 
     /// Asks this host what it holds, while it runs.
@@ -46,12 +51,19 @@ impl Host {
         Self { options, ..self }
     }
 
+    /// With the build id of this process, for hosts that run code themselves. Instances that are stalled by another build are
+    /// retried when the host attaches ([`mend`](crate::mend)). A host waits for the id neither to begin nor to report trouble.
+    #[must_use]
+    pub fn build(self, build: impl Future<Output = Option<Arc<str>>> + Send + 'static) -> Self {
+        Self { build: Some(build.boxed().shared()), ..self }
+    }
+
     /// Claims and executes until `stop`, then finishes what is in flight (for at most
     /// [`HostOptions::drain_max`]) and detaches.
     ///
     /// # Errors
     /// [`Refused`] when the store can never be used: it is of a newer format, or damaged. All else is tried again.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
+    pub async fn run(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
         let stop: Stop = stop.boxed().shared();
         if !self.executor.runs_code() {
             let Some(key) = self.key(&stop).await? else { return Ok(()) };
@@ -59,12 +71,26 @@ impl Host {
         }
         loop {
             let Some((work, at)) = self.attach(&stop).await? else { return Ok(()) };
+            self.begin_to_mend(&stop);
             let (session, news) = self.session(work, at);
             self.serve(&session, news, &stop).await;
             if stop.peek().is_some() {
                 return Ok(());
             }
         }
+    }
+
+    /// Retries beside the host what is stalled by another build. Only once: an instance that fails with this build rests.
+    fn begin_to_mend(&mut self, stop: &Stop) {
+        let Some(build) = self.build.take() else { return };
+        let (hub, env, known) = (Arc::clone(&self.hub), Arc::clone(&self.env), Arc::clone(&self.known_build));
+        let (queues, stop) = (self.executor.queues(), stop.clone());
+        let mending = async move {
+            let Some(build) = build.await else { return };
+            let build = known.get_or_init(|| build);
+            mend::mend(&*hub, &*env, (build, &queues)).await;
+        };
+        self.env.spawn(select(mending.boxed(), stop).map(drop).boxed());
     }
 
     fn session(&self, work: Arc<dyn Work>, opened_at: Instant) -> (Arc<Session>, UnboundedReceiver<News>) {
@@ -75,6 +101,7 @@ impl Host {
             env: Arc::clone(&self.env),
             executor: Arc::clone(&self.executor),
             options: self.options.clone(),
+            build: Arc::clone(&self.known_build),
             renewed: Renewed::new(opened_at),
             over: AtomicBool::new(false),
             news: tell,

@@ -4,7 +4,8 @@
 //! does that: `dispatch`, whose head names its parts. `renewal` keeps the session alive.
 //!
 //! - `client` starts, sends and waits, `watch` wakes its waits, `find` queries and purges, `history` reads histories,
-//!   `control` suspends, resumes, ends and replaces, `operate` rewinds and restarts.
+//!   `control` suspends, resumes, ends and replaces, `operate` retries, rewinds and restarts.
+//! - `mend` retries what another build has stalled.
 //!
 //! Nothing here knows a runtime: time, chance and concurrency come through [`dauer_store::Env`].
 
@@ -19,6 +20,7 @@ mod history;
 mod holding;
 mod host;
 mod inspect;
+mod mend;
 mod operate;
 mod options;
 mod remote;
@@ -37,5 +39,6 @@ pub use history::HistoryReader;
 pub use holding::Holding;
 pub use host::Host;
 pub use inspect::{HeldPhase, HeldTurn, Inspection, Inspector};
+pub use mend::mend;
 pub use options::{HostOptions, TroublePolicy};
 pub use remote::RemoteError;

@@ -1,7 +1,7 @@
 //! What the loops of one session share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
@@ -75,6 +75,8 @@ pub(crate) struct Session {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) options: HostOptions,
+    /// The build id of this process, once it is known.
+    pub(crate) build: Arc<OnceLock<Arc<str>>>,
     /// When the session was last known to be alive.
     pub(crate) renewed: Renewed,
     /// Set when the store says that the session is over: nothing it holds is worth finishing.
@@ -84,6 +86,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// The build id of this process, if it is known.
+    pub(crate) fn build(&self) -> Option<Arc<str>> {
+        self.build.get().cloned()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }

@@ -94,17 +94,18 @@ impl Executor for Workers {
             rests_until: None,
             cancellation: None,
         };
-        let (answer, receipt) = match Flight::new(self, &load).fly(&load).await {
-            End::Turn(answer, receipt) => (without_entities(answer?), Some(receipt)),
-            End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None),
-            End::Abandoned => return Err(abandoned().into()),
+        let (answer, receipt, build) = match Flight::new(self, &load).fly(&load).await {
+            End::Turn(Ok(answer), receipt, build) => (without_entities(answer), Some(receipt), build),
+            End::Turn(Err(stalled), _, build) => return Err(stalled.of_build(build).into()),
+            End::TooLarge(max) => (fail(too_large("the turn", whole, max)), None, None),
+            End::Abandoned(build) => return Err(abandoned().of_build(build).into()),
             End::Rests => return Err(Unfinished::Returned { delay: self.suspect_delay() }),
             End::Poison(deaths) => return Err(Unfinished::Poison(deaths)),
             End::Nobody | End::Activity(..) => {
                 return Err(Unfinished::Returned { delay: Duration::ZERO });
             }
         };
-        Ok(TurnDone { answer, live: None, past: request.past_events, receipt })
+        Ok(TurnDone { answer, live: None, past: request.past_events, receipt, build })
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {
@@ -137,7 +138,7 @@ impl Executor for Workers {
         match Flight::new(self, &load).fly(&load).await {
             End::Activity(done, receipt) => ActivityEnd { done, receipt: Some(receipt) },
             End::TooLarge(max) => ActivityDone::Failed(too_large("the activity's input", bytes, max)).into(),
-            End::Abandoned => ActivityDone::Returned { delay: self.options().abandon_delay }.into(),
+            End::Abandoned(_) => ActivityDone::Returned { delay: self.options().abandon_delay }.into(),
             End::Rests => ActivityDone::Returned { delay: self.suspect_delay() }.into(),
             End::Poison(deaths) => ActivityDone::Crashed(deaths).into(),
             End::Nobody | End::Turn(..) => ActivityDone::GivenUp.into(),

@@ -1,6 +1,7 @@
 //! The way of one item: to a worker, to another one when the first is gone or hangs, and back with an answer.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::channel::oneshot;
@@ -42,9 +43,11 @@ pub(crate) enum Event {
 
 /// How a flight ends.
 pub(crate) enum End {
-    Turn(Result<Answer, Stalled>, Receipt),
+    /// An answer to a turn, and the build id of the worker that got the turn last.
+    Turn(Result<Answer, Stalled>, Receipt, Option<Arc<str>>),
     Activity(ActivityDone, Receipt),
-    Abandoned,
+    /// No worker wants it. With the build id of the last one.
+    Abandoned(Option<Arc<str>>),
     /// No worker can read so much; the most that one could is this.
     TooLarge(usize),
     /// No worker can take it, or the session does not hold it any more.
@@ -127,6 +130,8 @@ pub(crate) struct Flight<'w> {
     is_answered: bool,
     /// When a worker was lost with it.
     lost_at: Option<Steady>,
+    /// The build id of the worker that got it last.
+    build: Option<Arc<str>>,
 }
 
 impl Drop for Flight<'_> {
@@ -177,6 +182,7 @@ impl<'w> Flight<'w> {
             is_cancelled: false,
             is_answered: false,
             lost_at: None,
+            build: None,
         }
     }
 
@@ -346,6 +352,7 @@ impl<'w> Flight<'w> {
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
         state.custody.set_out(load.task.map(|fence| fence.task), true);
         self.tokens.push(token);
+        self.build = state.build(stream);
         self.asked.insert(stream);
         self.at = Whereabouts::With(stream);
         let trial = self.trial.as_mut().map(|trial| {
@@ -382,7 +389,7 @@ impl<'w> Flight<'w> {
             Wake::Cancelled(reason) => return self.cancelled(reason),
         };
         match event {
-            Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt)),
+            Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt, self.build.take())),
             Event::Activity(done, receipt) => {
                 self.is_answered = true;
                 Some(End::Activity(done, receipt))
@@ -394,7 +401,8 @@ impl<'w> Flight<'w> {
                 let now = self.workers.env().steady();
                 self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
                 let other = state.has_other(load.side(), load.queue, &self.asked);
-                (!other).then_some(End::Abandoned)
+                drop(state);
+                (!other).then(|| End::Abandoned(self.build.take()))
             }
             Event::HistoryWanted => {
                 self.whole = true;

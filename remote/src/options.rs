@@ -89,6 +89,8 @@ pub struct Worker {
     pub streams_history: bool,
     /// The largest work item that it can read, in bytes.
     pub item_bytes_max: usize,
+    /// The build id of its program, if it names one.
+    pub build: Option<Arc<str>>,
 }
 
 impl Worker {
@@ -112,6 +114,7 @@ impl Default for Worker {
             resumes: false,
             streams_history: false,
             item_bytes_max: Self::ITEM_BYTES_MAX,
+            build: None,
         }
     }
 }

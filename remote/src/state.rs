@@ -549,6 +549,16 @@ impl State {
         self.streams.get(&stream).is_none_or(|connected| connected.worker.names_tokens)
     }
 
+    /// The build id of the worker on that stream, which is open.
+    pub(crate) fn build(&self, stream: StreamId) -> Option<Arc<str>> {
+        self.streams.get(&stream)?.worker.build.clone()
+    }
+
+    /// Whether a connected worker has that build id.
+    pub(crate) fn has_build(&self, build: &str) -> bool {
+        self.streams.values().any(|connected| connected.worker.build.as_deref() == Some(build))
+    }
+
     /// Whether a worker without tokens has a turn of the same instance from another flight.
     pub(crate) fn is_out(&self, work: &Work, own: &[String]) -> bool {
         let newest = self.tokens.newest(work).filter(|(token, _)| own.iter().all(|own| own != token));

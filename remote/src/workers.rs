@@ -70,6 +70,11 @@ impl Workers {
         })
     }
 
+    /// Whether a connected worker has that build id.
+    pub fn has_build(&self, build: &str) -> bool {
+        self.state().has_build(build)
+    }
+
     /// A worker connects: what it is to do comes out of the stream, for as long as that lives. Dropping it is how a worker
     /// leaves; what it has in its hands then goes to others, unless its answers come all the same.
     #[must_use]

@@ -29,6 +29,7 @@
 //! }
 //! ```
 
+mod build_id;
 mod client;
 mod local;
 mod open;

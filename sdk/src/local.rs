@@ -76,9 +76,9 @@ impl LocalExecutor {
         };
         let answer = turn::Answer { actions, custom_status, trace: None };
         if self.replay_always {
-            return Ok(TurnDone { answer, live: None, past, receipt: None });
+            return Ok(TurnDone { answer, live: None, past, receipt: None, build: None });
         }
-        Ok(TurnDone { answer, live: Some(live), past: Vec::new(), receipt: None })
+        Ok(TurnDone { answer, live: Some(live), past: Vec::new(), receipt: None, build: None })
     }
 }
 

@@ -15,6 +15,7 @@ use dauer_replay::{
 };
 use dauer_store::{Env, Refused};
 
+use crate::build_id;
 use crate::local::LocalExecutor;
 use crate::open::Hub;
 use crate::runtime::TokioEnv;
@@ -58,12 +59,14 @@ pub struct WorkerBuilder {
     replay_always: bool,
     retention: Option<Duration>,
     host_id: Option<HostId>,
+    build_id: Option<Arc<str>>,
 }
 
 impl WorkerBuilder {
     pub(crate) fn new(hub: Hub, options: HostOptions) -> Self {
         let registry = Registry::new().with_payloads(hub.payloads.clone());
-        Self { hub, options, registry, error: None, replay_always: false, retention: None, host_id: None }
+        let (error, replay_always, retention, host_id, build_id) = Default::default();
+        Self { hub, options, registry, error, replay_always, retention, host_id, build_id }
     }
 
     /// Adds an orchestration: an `async fn(OrchestrationContext, I) -> Result<O>`, or one that gives
@@ -243,6 +246,23 @@ impl WorkerBuilder {
         Self { host_id: Some(id), ..self }
     }
 
+    /// With this build id instead of the hash of the program's file. When a worker of another build comes, instances that this
+    /// build has stalled are tried again at once. Give one when the file says too little, because the code is in libraries say,
+    /// or too much.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let worker = dauer::open("memory:")?.worker().build_id("2026-11-20.7").build()?;
+    /// # let _ = worker;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn build_id(self, id: &str) -> Self {
+        Self { build_id: Some(build_id::given(id)), ..self }
+    }
+
     /// The worker.
     ///
     /// ```
@@ -268,9 +288,8 @@ impl WorkerBuilder {
                 let executor = LocalExecutor::new(self.registry);
                 let executor = if self.replay_always { executor.replay_always() } else { executor };
                 let executor = Arc::new(executor);
-                let (hub, options, retention, host_id) =
-                    (self.hub, self.options, self.retention, self.host_id);
-                Ok(Worker { hub, options, executor, retention, host_id })
+                let Self { hub, options, retention, host_id, build_id, .. } = self;
+                Ok(Worker { hub, options, executor, retention, host_id, build_id })
             }
         }
     }
@@ -297,6 +316,7 @@ pub struct Worker {
     executor: Arc<LocalExecutor>,
     retention: Option<Duration>,
     host_id: Option<HostId>,
+    build_id: Option<Arc<str>>,
 }
 
 impl Worker {
@@ -318,11 +338,15 @@ impl Worker {
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Refused> {
         let env = Arc::new(TokioEnv::new(self.hub.runtime.clone()));
         let stop = stop.boxed().shared();
+        let build = match self.build_id {
+            Some(id) => futures::future::ready(Some(id)).boxed().shared(),
+            None => build_id::of_program(&self.hub.runtime),
+        };
         #[cfg(feature = "grpc")]
         if let Some(wire) = self.hub.wire() {
             let (executor, options, retention) = (self.executor, self.options, self.retention);
             let host = self.host_id.unwrap_or_else(|| host_id(&*env));
-            let parts = crate::remote::Parts { executor, options, host, retention };
+            let parts = crate::remote::Parts { executor, options, host, build, retention };
             return Box::pin(crate::remote::run(wire, parts, stop)).await;
         }
         if let Some(keep) = self.retention {
@@ -330,7 +354,7 @@ impl Worker {
         }
         let id = self.host_id.unwrap_or_else(|| host_id(&*env));
         let host = Host::new(Arc::clone(&self.hub.manage), env.clone(), self.executor, id);
-        let result = host.options(self.options).run(stop).await;
+        let result = host.options(self.options).build(build).run(stop).await;
         env.stop();
         result
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dauer::{
-    Activity, ActivityContext, ClientError, Event, HostOptions, Orchestration, OrchestrationContext, Result,
-    Status, TroubleKind, TroublePolicy,
+    Activity, ActivityContext, ClientError, Event, HostOptions, InstanceId, Orchestration,
+    OrchestrationContext, RawClientError, Result, Status, TroubleKind, TroublePolicy,
 };
 
 use tokio::sync::Notify;
@@ -217,4 +217,91 @@ async fn ids_and_payloads_beyond_a_limit_are_refused_by_name() {
     let absent = client.handle(TEXT, "nobody").unwrap();
     let error = absent.suspend("why not").await.err().unwrap().to_string();
     assert_eq!(error, "there is no instance 'nobody'; check the id and the task hub");
+}
+
+/// Stalled turns rest for longer than any test.
+fn patient() -> HostOptions {
+    let hour = Duration::from_secs(3_600);
+    HostOptions {
+        retry_delay_min: hour,
+        retry_delay_max: hour,
+        stalled_delay_max: hour,
+        ..HostOptions::default()
+    }
+}
+
+const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+
+async fn panics(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+    assert!(ctx.now().0 < 0, "no luck with {n}");
+    Ok(n)
+}
+
+async fn succeeds(_: OrchestrationContext, n: u32) -> Result<u32> {
+    Ok(n)
+}
+
+#[tokio::test]
+async fn worker_of_another_build_retries_stalled_instances() {
+    let hub = dauer::open("memory:").unwrap();
+    let old =
+        |worker: dauer::WorkerBuilder| worker.orchestration(ORDER, panics).options(patient()).build_id("old");
+    let first = Running::on(&hub, old);
+    let handle = first.client.start(ORDER, &5).await.unwrap();
+    let stalled = first.wait(handle.id(), |record| record.trouble.is_some()).await;
+    assert_eq!(stalled.trouble.unwrap().build.as_deref(), Some("old"));
+    first.stop().await;
+
+    let again = Running::on(&hub, old);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(handle.status().await.unwrap().unwrap().attempts, 1, "the same build would only fail again");
+    again.stop().await;
+
+    let new = Running::on(&hub, |worker| worker.orchestration(ORDER, succeeds).build_id("new"));
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 5);
+    new.stop().await;
+}
+
+#[tokio::test]
+async fn stalled_instance_is_retried_at_once() {
+    let tries = Arc::new(AtomicBool::new(false));
+    let code = {
+        let mended = Arc::clone(&tries);
+        move |_: OrchestrationContext, n: u32| {
+            let mended = Arc::clone(&mended);
+            async move {
+                assert!(mended.load(Ordering::SeqCst), "no luck with {n}");
+                Ok(n)
+            }
+        }
+    };
+    let running = Running::start(|worker| worker.orchestration(ORDER, code).options(patient()));
+    let handle = running.client.start(ORDER, &5).await.unwrap();
+    running.wait(handle.id(), |record| record.trouble.is_some()).await;
+    running.client.retry(handle.id()).await.unwrap();
+    running.wait(handle.id(), |record| record.attempts == 2).await;
+    tries.store(true, Ordering::SeqCst);
+    running.client.retry(handle.id()).await.unwrap();
+    assert_eq!(handle.output_within(SOON).await.unwrap(), 5);
+    let refused = running.client.retry(handle.id()).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Client(RawClientError::NotStalled { .. })), "{refused}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn parent_that_is_terminated_ends_a_stalled_child() {
+    const PARENT: Orchestration<u32, u32> = Orchestration::new("parent");
+    async fn parent(ctx: OrchestrationContext, n: u32) -> Result<u32> {
+        Ok(ctx.call_orchestration(ORDER, &n).instance(&InstanceId::new("child")?).await?)
+    }
+    let running = Running::start(|worker| {
+        worker.orchestration(PARENT, parent).orchestration(ORDER, panics).options(patient())
+    });
+    let handle = running.client.start(PARENT, &5).await.unwrap();
+    let child = InstanceId::new("child").unwrap();
+    running.wait(&child, |record| record.trouble.is_some()).await;
+    handle.terminate("enough").await.unwrap();
+    let ended = running.wait(&child, |record| record.status.is_ended()).await;
+    assert_eq!(ended.status, Status::Terminated);
+    running.stop().await;
 }

@@ -1,16 +1,17 @@
 //! One hub that is in use: its client, its workers, and the host that claims work for them.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, Shared};
+use futures::future::{BoxFuture, Shared, select};
 
 use dauer::{HostOptions, Store, TokioEnv};
 use dauer_core::{HostId, HubName};
 use dauer_hub::{Client, Host};
-use dauer_remote::Workers;
+use dauer_remote::{Worker, Workers};
 use dauer_store::{Env, Manage, Refused};
 use tokio::sync::Notify;
 use tonic::Status;
@@ -166,6 +167,19 @@ impl Hub {
         hub.failed.notify_one();
         // Those who wait for work here wait for nothing.
         hub.workers.close();
+    }
+
+    /// Retries what another build has stalled, when the first worker of a build connects.
+    pub(crate) fn mend(&self, worker: &Worker) {
+        let Some(build) = worker.build.clone().filter(|build| !self.workers.has_build(build)) else { return };
+        let host = self.host();
+        let HostState::Running(Running { ended, .. }) = &*host else { return };
+        let (manage, env, ended) = (Arc::clone(self.client.hub()), Arc::clone(&self.env), ended.clone());
+        let queues = worker.queues.clone();
+        tokio::spawn(async move {
+            let mending = dauer_hub::mend(&*manage, &*env, (&build, &queues));
+            select(pin!(mending), ended).await;
+        });
     }
 
     /// Stops claiming, and waits until what is in flight is finished or has had its time. Any number of callers may wait.

@@ -241,6 +241,6 @@ fn trouble(stalled: &Stalled) -> Trouble {
         reason: stalled.reason.clone(),
         since: Some(time::from_millis(stalled.since.0)),
         attempts: stalled.attempts,
-        build: None,
+        build: stalled.build.as_deref().map(str::to_owned),
     }
 }

@@ -11,6 +11,7 @@ use dauer_store::Inspection;
 use super::{found, on_store, watch};
 use crate::error::Failure;
 use crate::output::{Common, Format, Versioned, embedded, plain, status_name, write_data};
+use crate::time::show;
 use crate::view::{self, Detailed, HolderView, InboxView, Instance, Known, TaskView};
 use crate::waiting::{Past, Waiting, past, waiting};
 
@@ -120,12 +121,14 @@ impl Seen {
             }
             Format::Id => writeln!(out, "{id}")?,
             format => {
-                let instance = Instance::new(id, &self.record);
+                let child = waiting.and_then(Waiting::stalled_child);
+                let instance = Instance::new(id, &self.record).waits_for(child);
                 let inspection = self.inspection.as_ref();
                 let detailed = Detailed {
                     instance,
                     input: input.and_then(embedded),
                     waiting_for: waiting.cloned(),
+                    next_try: view::next_try(&self.record, inspection).map(show),
                     held_by: inspection.and_then(|seen| seen.holder.as_ref()).map(HolderView::new),
                     inbox: inspection.map(InboxView::new),
                     open_tasks: inspection.map(TaskView::list),

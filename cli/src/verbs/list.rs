@@ -1,10 +1,11 @@
 //! `dauer list`: instances that match, newest first.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use dauer::{Hub, HubName, InstanceId, Record};
+use dauer::{ExecutionId, Hub, HubName, InstanceId, Record};
 use dauer_store::{Order, Query};
 
 use super::filter::Filter;
@@ -29,7 +30,7 @@ pub(crate) struct List {
     pub(crate) common: Common,
     #[command(flatten)]
     filter: Filter,
-    /// Only those whose next turn cannot run, with the reason.
+    /// Only those whose next turn cannot run, with the reason, and the parents that wait for them.
     #[arg(long)]
     stalled: bool,
     /// Entities instead of orchestrations.
@@ -122,7 +123,19 @@ async fn once(hub: &Hub, arguments: &List) -> Result<usize, Failure> {
     let mut rows = arguments.rows(hub, BufWriter::new(io::stdout().lock())).await?;
     rows.begin()?;
     let wanted = (&arguments.filter, arguments.limit());
-    let next = pages(hub, arguments.query(), wanted, |found| Ok(rows.page(found)?)).await?;
+    let next = if arguments.stalled {
+        let mut all = Vec::new();
+        let each = |found: &[(InstanceId, Record)]| {
+            all.extend_from_slice(found);
+            Ok(())
+        };
+        let next = pages(hub, arguments.query(), wanted, each).await?;
+        rows.stalled_children = parents(hub, &mut all).await?;
+        rows.page(&all)?;
+        next
+    } else {
+        pages(hub, arguments.query(), wanted, |found| Ok(rows.page(found)?)).await?
+    };
     rows.end(next.as_deref())?;
     // In a document the cursor is a field.
     if let (Some(next), false) = (next, common.output == Format::Json) {
@@ -143,8 +156,10 @@ async fn watch(hub: &Hub, arguments: &List) -> Result<(), Failure> {
             Ok(())
         };
         pages(hub, arguments.query(), (&arguments.filter, arguments.limit()), each).await?;
+        let waiting = if arguments.stalled { parents(hub, &mut found).await? } else { BTreeMap::new() };
         if redraws {
             let mut rows = arguments.rows(hub, Vec::new()).await?;
+            rows.stalled_children = waiting;
             rows.page(&found)?;
             watch::draw(&String::from_utf8_lossy(&rows.out))?;
         } else {
@@ -154,11 +169,44 @@ async fn watch(hub: &Hub, arguments: &List) -> Result<(), Failure> {
                 Some(rows) => rows,
                 None => head.insert(Rows::new(io::stdout(), &common, None)),
             };
+            rows.stalled_children = waiting;
             rows.page(&changed)?;
             rows.out.flush()?;
         }
         tokio::time::sleep(watch::PAUSE).await;
     }
+}
+
+/// Puts behind each stalled instance the parents that wait for it, and theirs, each once. Returns them with the child for
+/// which each waits.
+async fn parents(
+    hub: &Hub,
+    found: &mut Vec<(InstanceId, Record)>,
+) -> Result<BTreeMap<InstanceId, InstanceId>, Failure> {
+    let (client, mut waiting) = (hub.client(), BTreeMap::new());
+    let listed: BTreeSet<InstanceId> = found.iter().map(|(id, _)| id.clone()).collect();
+    let stalled = std::mem::take(found);
+    for (id, record) in stalled {
+        let (mut child, mut parent) = (id.clone(), record.parent.clone());
+        found.push((id, record));
+        while let Some(waits) = parent {
+            let id = waits.instance;
+            if listed.contains(&id) || waiting.contains_key(&id) {
+                break;
+            }
+            let Some(record) = client.raw().get(&id).await? else { break };
+            // A server does not say which run of the parent waits.
+            let is_current = waits.execution == ExecutionId(0) || waits.execution == record.execution;
+            if record.status.is_ended() || !is_current {
+                break;
+            }
+            waiting.insert(id.clone(), child);
+            parent = record.parent.clone();
+            child = id.clone();
+            found.push((id, record));
+        }
+    }
+    Ok(waiting)
 }
 
 /// Gives all matches to `each`, a page at a time, until there are `limit`. The cursor for the rest, if there is a rest.

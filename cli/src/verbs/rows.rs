@@ -1,5 +1,6 @@
 //! Instances as rows: a table for people, an element each for programs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use dauer::{InstanceId, Record};
@@ -19,13 +20,16 @@ pub(super) struct Rows<W: Write> {
     workers: Option<usize>,
     /// Of the columns, once the first page has told them.
     widths: Option<[usize; 2]>,
+    /// Instances that wait for a stalled child, with the child.
+    pub(super) stalled_children: BTreeMap<InstanceId, InstanceId>,
     pub(super) count: usize,
 }
 
 impl<W: Write> Rows<W> {
     pub(super) fn new(out: W, common: &Common, workers: Option<usize>) -> Self {
         let (format, paint, dates) = (common.output, common.paint(), common.dates());
-        Self { out, format, paint, dates, workers, widths: None, count: 0 }
+        let stalled_children = BTreeMap::new();
+        Self { out, format, paint, dates, workers, widths: None, stalled_children, count: 0 }
     }
 
     /// What precedes the first page.
@@ -70,12 +74,18 @@ impl<W: Write> Rows<W> {
             Format::Id => writeln!(self.out, "{}", plain(id.as_str())),
             Format::Json => {
                 write!(self.out, "{}", if first { "\n" } else { ",\n" })?;
-                Ok(serde_json::to_writer(&mut self.out, &Instance::new(id, record))?)
+                let instance = self.instance(id, record);
+                Ok(serde_json::to_writer(&mut self.out, &instance)?)
             }
             Format::Jsonl => {
-                write_data(&mut self.out, self.format, &Versioned::new(Instance::new(id, record)))
+                let instance = self.instance(id, record);
+                write_data(&mut self.out, self.format, &Versioned::new(instance))
             }
         }
+    }
+
+    fn instance<'r>(&self, id: &'r InstanceId, record: &'r Record) -> Instance<'r> {
+        Instance::new(id, record).waits_for(self.stalled_children.get(id).map(ToString::to_string))
     }
 
     fn line(&self, id: &InstanceId, record: &Record) -> String {
@@ -100,14 +110,17 @@ impl<W: Write> Rows<W> {
             plain(&record.queue.name),
             self.dates.show(record.times.created),
             self.dates.show(record.times.updated),
-            plain(&self.trouble(record)),
+            plain(&self.trouble(id, record)),
         )
     }
 
-    /// Why it does not go on: its trouble, or that nobody has begun it.
-    fn trouble(&self, record: &Record) -> String {
+    /// Why it does not go on: its trouble, that of its child, or that no worker has begun it.
+    fn trouble(&self, id: &InstanceId, record: &Record) -> String {
         if let Some(trouble) = record.trouble.as_deref() {
             return format!("{:?}: {}", trouble.kind, trouble.reason);
+        }
+        if let Some(child) = self.stalled_children.get(id) {
+            return format!("waits for its child '{child}', which is stalled");
         }
         let now = now();
         let Some(since) = unbegun_since(record, now) else { return String::new() };

@@ -21,6 +21,9 @@ pub(crate) use past::{Past, past};
 /// Names that one line has room for.
 const NAMES_SHOWN: usize = 5;
 
+/// Children that are looked at for one that is stalled. Each is a call.
+const CHILDREN_LOOKED_AT: usize = 20;
+
 /// What an instance is waiting for.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Waiting {
@@ -58,6 +61,8 @@ pub(crate) enum Open {
         name: String,
         /// Where it stands: its status, or that it is stalled.
         status: Option<&'static str>,
+        /// Why it is stalled: the kind and the reason.
+        trouble: Option<String>,
     },
     /// A call or lock of an entity.
     Entity { id: String },
@@ -121,19 +126,38 @@ pub(crate) fn code_of(record: &Record) -> String {
     format!("'{}'{version}", record.queue.name)
 }
 
-/// Finds out where the children stand that there is room to tell of.
+/// Finds out where the children stand, as far as they are looked at. Stalled ones come first.
 async fn children(hub: &Hub, open: &mut [Open]) -> Result<(), Failure> {
     let client = hub.client();
-    for each in open.iter_mut().filter(|each| matches!(each, Open::Child { .. })).take(NAMES_SHOWN) {
-        let Open::Child { id, status, .. } = each else { continue };
+    for each in open.iter_mut().filter(|each| matches!(each, Open::Child { .. })).take(CHILDREN_LOOKED_AT) {
+        let Open::Child { id, status, trouble, .. } = each else { continue };
         let Ok(id) = InstanceId::new(id.as_str()) else { continue };
-        let found = client.raw().get(&id).await?;
-        *status = found.map(|record| match record.trouble {
+        let Some(record) = client.raw().get(&id).await? else { continue };
+        *status = Some(match record.trouble {
             Some(_) => "stalled",
             None => status_name(record.status),
         });
+        *trouble = record.trouble.map(|trouble| format!("{:?}: {}", trouble.kind, trouble.reason));
     }
+    open.sort_by_key(|each| !each.is_stalled());
     Ok(())
+}
+
+impl Open {
+    /// Whether it is a child that is stalled.
+    fn is_stalled(&self) -> bool {
+        matches!(self, Self::Child { trouble: Some(_), .. })
+    }
+}
+
+impl Waiting {
+    /// The first child that is stalled.
+    pub(crate) fn stalled_child(&self) -> Option<String> {
+        self.open.iter().find_map(|each| match each {
+            Open::Child { id, trouble: Some(_), .. } => Some(id.clone()),
+            _ => None,
+        })
+    }
 }
 
 impl Situation<'_> {
@@ -200,12 +224,16 @@ impl Situation<'_> {
     /// What is open, as a part of a sentence.
     fn list(&self) -> String {
         let (mut activities, mut children, mut entities) = (Vec::new(), Vec::new(), Vec::new());
-        let mut timers = Vec::new();
+        let (mut timers, mut stalled) = (Vec::new(), None);
         for each in &self.open {
             match each {
                 Open::Activity { name, .. } => activities.push(format!("'{name}'")),
-                Open::Child { id, name, status: None } => children.push(format!("'{id}' ({name})")),
-                Open::Child { id, name, status: Some(status) } => {
+                Open::Child { id, name, trouble: Some(trouble), .. } => {
+                    stalled.get_or_insert(trouble);
+                    children.push(format!("'{id}' ({name}, stalled)"));
+                }
+                Open::Child { id, name, status: None, .. } => children.push(format!("'{id}' ({name})")),
+                Open::Child { id, name, status: Some(status), .. } => {
                     children.push(format!("'{id}' ({name}, {status})"));
                 }
                 Open::Entity { id } => entities.push(format!("'{id}'")),
@@ -243,7 +271,11 @@ impl Situation<'_> {
         if events {
             parts.push(self.event());
         }
-        parts.join(if events { ", or " } else { ", " })
+        let parts = parts.join(if events { ", or " } else { ", " });
+        match stalled {
+            Some(trouble) => format!("{parts}; stalled by {trouble}"),
+            None => parts,
+        }
     }
 
     /// Which workers run the activities, in as many words as there is room for.
@@ -332,7 +364,10 @@ mod tests {
 
     #[test]
     fn what_is_open_fits_into_a_line() {
-        let child = |status| Open::Child { id: "c-1".to_owned(), name: "pack".to_owned(), status };
+        let child = |status| {
+            let (id, name) = ("c-1".to_owned(), "pack".to_owned());
+            Open::Child { id, name, status, trouble: None }
+        };
         assert_eq!(list(&[], None, &[]), EVENT);
         assert_eq!(
             list(&[timer(60)], None, &[]),

@@ -87,9 +87,12 @@ impl Reading {
                 let due = timer.fire_at.as_ref().and_then(|at| to_millis_ceil(at).ok());
                 Open::Timer { due: Timestamp(due.unwrap_or_default()) }
             }
-            EventType::SubOrchestrationInstanceCreated(child) => {
-                Open::Child { id: child.instance_id.clone(), name: child.name.clone(), status: None }
-            }
+            EventType::SubOrchestrationInstanceCreated(child) => Open::Child {
+                id: child.instance_id.clone(),
+                name: child.name.clone(),
+                status: None,
+                trouble: None,
+            },
             EventType::EntityOperationCalled(call) => {
                 Open::Entity { id: call.target_instance_id.clone().unwrap_or_default() }
             }

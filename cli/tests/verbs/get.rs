@@ -168,7 +168,7 @@ fn the_json_of_an_instance_is_version_1() {
     let mut value = json(&line);
     let numbers = ["historyEvents", "historyBytes"].map(|field| value[field].take().as_u64().unwrap());
     assert!(numbers.into_iter().all(|number| number > 0), "{line}");
-    let expected = r#"{"completed":"T","created":"T","customStatus":"greets","dauer":1,"execution":"X","failure":null,"generation":0,"heldBy":null,"historyBytes":null,"historyEvents":null,"id":"done","inbox":{"count":0,"messages":[]},"input":"world","name":"hello","openTasks":[],"output":"Hello, world!","parent":null,"scheduled":null,"status":"completed","tags":{"size":"small","zone":"north"},"trouble":null,"updated":"T","version":null,"waitingFor":null}"#;
+    let expected = r#"{"completed":"T","created":"T","customStatus":"greets","dauer":1,"execution":"X","failure":null,"generation":0,"heldBy":null,"historyBytes":null,"historyEvents":null,"id":"done","inbox":{"count":0,"messages":[]},"input":"world","name":"hello","nextTry":null,"openTasks":[],"output":"Hello, world!","parent":null,"scheduled":null,"serverDeaths":0,"stalledChild":null,"status":"completed","tags":{"size":"small","zone":"north"},"trouble":null,"updated":"T","version":null,"waitingFor":null,"workerDeaths":0}"#;
     assert_eq!(steady(&value.to_string()), expected);
     // The same fields over several lines, in the order in which people look for them.
     let pretty = succeeds(&["get", "done", "--output", "json"], &folder);

@@ -165,7 +165,7 @@ fn the_json_of_a_list_is_version_1() {
     assert!(page.ends_with("}\n],\"next\":null}\n"), "{page}");
     let mut value = json(&page)["instances"][0].take();
     value["historyBytes"].take();
-    let expected = r#"{"completed":null,"created":"T","customStatus":null,"execution":"X","failure":null,"generation":0,"historyBytes":null,"historyEvents":3,"id":"parent","name":"parent","output":null,"parent":null,"scheduled":"T","status":"running","tags":{},"trouble":null,"updated":"T","version":null}"#;
+    let expected = r#"{"completed":null,"created":"T","customStatus":null,"execution":"X","failure":null,"generation":0,"historyBytes":null,"historyEvents":3,"id":"parent","name":"parent","output":null,"parent":null,"scheduled":"T","serverDeaths":0,"stalledChild":null,"status":"running","tags":{},"trouble":null,"updated":"T","version":null,"workerDeaths":0}"#;
     assert_eq!(steady(&value.to_string()), expected);
     let child = child(&folder);
     let line = json(&succeeds(&["list", "--prefix", &child, "-o", "jsonl"], &folder));

@@ -1,15 +1,9 @@
 //! `dauer retry`: stalled instances, run at once.
 
-use std::time::Duration;
-
-use dauer_core::model::{Trouble, TroubleKind};
-use dauer_core::{HostId, SessionId};
-use dauer_store::{Amount, Credit, Host, Item, Release, Timestamp, Until};
+use dauer_core::model::TroubleKind;
 
 use crate::support::{Folder, block_on, dauer, stderr, stdout};
-use crate::world::{fails, json, succeeds};
-
-const HOUR: Duration = Duration::from_secs(3_600);
+use crate::world::{child, fails, filled, json, line, stall, succeeds};
 
 /// A store with stalled instances of these ids and kinds, which rest for an hour.
 fn resting(name: &str, stalled: &[(&str, TroubleKind)]) -> Folder {
@@ -22,23 +16,6 @@ fn resting(name: &str, stalled: &[(&str, TroubleKind)]) -> Folder {
         block_on(stall(&folder, id, *kind));
     }
     folder
-}
-
-async fn stall(folder: &Folder, id: &str, kind: TroubleKind) {
-    let hub = dauer::open_existing(&folder.url()).unwrap();
-    let (host, session) = (HostId::new("tester").unwrap(), SessionId(7));
-    let host = Host { id: host, session, lease: HOUR, runs_code: true };
-    let session = hub.manage().attach(host).await.unwrap();
-    session.credit(Credit { number: 1, turns: Amount::items(100), ..Credit::default() });
-    for turn in session.next(Until::Once).await.unwrap().turns {
-        let stalls = turn.fence.instance.as_str() == id;
-        let trouble = stalls.then(|| Trouble::new(kind, "it failed", Timestamp(1_700_000_000_000)));
-        let delay = if stalls { HOUR } else { Duration::ZERO };
-        let release = Release { item: Item::Turn(turn.fence), delay, trouble, failed: stalls };
-        session.release(vec![release]).await.remove(0).unwrap();
-    }
-    session.detach().await.unwrap();
-    hub.close().await;
 }
 
 /// Turns that a session could win now.
@@ -92,4 +69,31 @@ fn all_stalled_instances_that_match_are_retried() {
         assert_eq!(text, ids, "{options:?}");
     }
     assert_eq!(block_on(ready(&folder)), 4);
+}
+
+#[test]
+fn stalled_instance_shows_attempts_next_try_and_its_parent() {
+    let folder = filled("stalled-child");
+    let child = child(&folder);
+    succeeds(&["raise", &child, "go", "--input", "1"], &folder);
+    block_on(stall(&folder, &child, TroubleKind::Panic));
+    let text = succeeds(&["get", &child], &folder);
+    assert_eq!(line(&text, "attempts"), Some("1 (Panic)"), "{text}");
+    assert!(line(&text, "next try").unwrap().contains("(in 59 min "), "{text}");
+    let told = json(&succeeds(&["get", &child, "-o", "json"], &folder));
+    assert_eq!((&told["workerDeaths"], &told["serverDeaths"]), (&json("0"), &json("0")));
+    assert!(told["nextTry"].is_string() && told["trouble"]["build"].is_null(), "{told}");
+
+    let parent = succeeds(&["get", "parent"], &folder);
+    let waits = format!("child '{child}' (event, stalled); stalled by Panic: it failed");
+    assert_eq!(line(&parent, "waiting for"), Some(&*waits));
+    let parent = json(&succeeds(&["get", "parent", "-o", "json"], &folder));
+    assert_eq!(parent["stalledChild"], *child);
+
+    let list = succeeds(&["list", "--stalled"], &folder);
+    let row = list.lines().find(|line| line.starts_with("parent ")).unwrap_or_else(|| panic!("{list}"));
+    assert!(row.ends_with(&format!("waits for its child '{child}', which is stalled")), "{row}");
+    assert_eq!(succeeds(&["list", "--stalled", "-o", "id"], &folder), format!("stalled\n{child}\nparent\n"));
+    let told = json(&succeeds(&["list", "--stalled", "-o", "json"], &folder));
+    assert_eq!(told["instances"][2]["stalledChild"], *child);
 }

@@ -9,6 +9,9 @@ use dauer::{
     Activity, ActivityContext, Client, Event, HostOptions, Hub, InstanceId, Orchestration,
     OrchestrationContext, RawClientError, Record, Result, RetryPolicy, Timestamp, WorkerBuilder,
 };
+use dauer_core::model::{Trouble, TroubleKind};
+use dauer_core::{HostId, SessionId};
+use dauer_store::{Amount, Credit, Host, Item, Release, Until};
 use futures::FutureExt;
 use futures::channel::oneshot;
 use serde_json::Value;
@@ -304,6 +307,25 @@ pub(crate) fn record(folder: &Folder, id: &str) -> Option<Record> {
         hub.close().await;
         record
     })
+}
+
+/// Stalls an instance whose turn is ready, for an hour.
+pub(crate) async fn stall(folder: &Folder, id: &str, kind: TroubleKind) {
+    let hour = Duration::from_secs(3_600);
+    let hub = dauer::open_existing(&folder.url()).unwrap();
+    let (host, session) = (HostId::new("tester").unwrap(), SessionId(7));
+    let host = Host { id: host, session, lease: hour, runs_code: true };
+    let session = hub.manage().attach(host).await.unwrap();
+    session.credit(Credit { number: 1, turns: Amount::items(100), ..Credit::default() });
+    for turn in session.next(Until::Once).await.unwrap().turns {
+        let stalls = turn.fence.instance.as_str() == id;
+        let trouble = stalls.then(|| Trouble::new(kind, "it failed", Timestamp(1_700_000_000_000)));
+        let delay = if stalls { hour } else { Duration::ZERO };
+        let release = Release { item: Item::Turn(turn.fence), delay, trouble, failed: stalls };
+        session.release(vec![release]).await.remove(0).unwrap();
+    }
+    session.detach().await.unwrap();
+    hub.close().await;
 }
 
 /// The text with everything replaced that differs from run to run: times and execution ids.

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
 use dauer_proto::OrchestrationStatus;
 
@@ -160,13 +161,21 @@ pub struct Trouble {
     pub attempts: u32,
     /// The same for the other kinds of trouble that the instance has had since the last commit; set by the store.
     pub others: Vec<(TroubleKind, u32)>,
+    /// The build id of the worker that had the trouble, if it is known.
+    pub build: Option<Arc<str>>,
 }
 
 impl Trouble {
     /// A trouble of an instance that had none since its last commit.
     #[must_use]
     pub fn new(kind: TroubleKind, reason: impl Into<String>, since: Timestamp) -> Self {
-        Self { kind, reason: reason.into(), since, attempts: 1, others: Vec::new() }
+        Self { kind, reason: reason.into(), since, attempts: 1, others: Vec::new(), build: None }
+    }
+
+    /// The same trouble, of a worker with that build id.
+    #[must_use]
+    pub fn of_build(self, build: Option<Arc<str>>) -> Self {
+        Self { build, ..self }
     }
 
     /// How many turns have failed in that way since the last commit.

@@ -179,12 +179,20 @@ pub struct Stalled {
     pub kind: TroubleKind,
     /// What happened and what to do.
     pub reason: String,
+    /// The build id of the worker that had the trouble, where it is another process than the host.
+    pub build: Option<Arc<str>>,
 }
 
 impl Stalled {
     /// A stall of that kind.
     pub fn new(kind: TroubleKind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into() }
+        Self { kind, reason: reason.into(), build: None }
+    }
+
+    /// The same stall, of a worker with that build id.
+    #[must_use]
+    pub fn of_build(self, build: Option<Arc<str>>) -> Self {
+        Self { build, ..self }
     }
 
     pub(crate) fn too_large(what: &str, found: u64, allowed: u64) -> Self {

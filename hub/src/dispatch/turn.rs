@@ -177,8 +177,9 @@ fn finish(
     ledger: Ledger,
     done: Result<TurnDone, Unfinished>,
 ) -> Result<Prepared, Setback> {
-    let TurnDone { answer, live, mut past, receipt } = done?;
-    let mut finished = turn::finish(plan, ledger, answer, &session.options.limits)?;
+    let TurnDone { answer, live, mut past, receipt, build } = done?;
+    let finished = turn::finish(plan, ledger, answer, &session.options.limits);
+    let mut finished = finished.map_err(|stalled| stalled.of_build(build))?;
     let past = match live {
         Some(live) => Past::Live(live),
         None => {

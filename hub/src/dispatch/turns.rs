@@ -192,13 +192,14 @@ impl Dispatch {
                 return self.release(ticket, fence, delay, None);
             }
         };
-        let Stalled { kind, reason } = stalled;
+        let Stalled { kind, reason, build } = stalled;
         let attempts = before.map_or(0, |before| before.attempts_of(kind)).saturating_add(1);
         // Told ever more rarely: it may go on for months, and is in the record all the time.
         if attempts.is_power_of_two() {
             tracing::error!(instance = %fence.instance, ?kind, %reason, attempts, "a turn is stalled; it is tried again");
         }
-        let trouble = Trouble::new(kind, reason, self.session.env.now());
+        let build = build.or_else(|| self.session.build());
+        let trouble = Trouble::new(kind, reason, self.session.env.now()).of_build(build);
         // This host does not ask for what it cannot run until it looks for such again; one that can need not wait.
         let waits_for_others = self.session.executor.explains().is_some();
         let delay = match kind {

@@ -244,7 +244,7 @@ impl Executor for Chain {
             }
         };
         let answer = Answer { actions: next.into_iter().collect(), ..Answer::default() };
-        Ok(TurnDone { answer, live: None, past, receipt: None })
+        Ok(TurnDone { answer, live: None, past, receipt: None, build: None })
     }
 
     async fn activity(&self, work: ActivityWork) -> ActivityEnd {

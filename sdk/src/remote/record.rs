@@ -106,7 +106,8 @@ fn trouble(wire: WireTrouble) -> Result<Trouble, String> {
     };
     let since = wire.since.map(|since| time::to_millis_ceil(&since)).transpose();
     let since = Timestamp(since.map_err(|error| error.to_string())?.unwrap_or_default());
-    Ok(Trouble { kind, reason: wire.reason, since, attempts: wire.attempts, others: Vec::new() })
+    let (reason, attempts, build) = (wire.reason, wire.attempts, wire.build.map(Into::into));
+    Ok(Trouble { kind, reason, since, attempts, others: Vec::new(), build })
 }
 
 /// What a server answered, if it says that the instance is there.

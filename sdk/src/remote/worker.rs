@@ -30,6 +30,7 @@ use super::executing::Executing;
 use super::failures;
 use super::turns::Turns;
 use super::wire::{Wire, delay, service};
+use crate::build_id::BuildId;
 use crate::local::LocalExecutor;
 use crate::runtime::TokioEnv;
 
@@ -51,6 +52,9 @@ const WORKER_HEADER: &str = "workerid";
 /// Says that the worker tells what it executes before it opens its stream again.
 const RESUMES_HEADER: &str = "dauer-resumes";
 
+/// The header with the build id of the worker, by which a server knows which stalled instances to retry.
+const BUILD_HEADER: &str = "dauer-build";
+
 /// When to stop. Looked at from several places.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
 
@@ -59,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) executor: Arc<LocalExecutor>,
     pub(crate) options: HostOptions,
     pub(crate) host: HostId,
+    pub(crate) build: BuildId,
     pub(crate) retention: Option<Duration>,
 }
 
@@ -81,6 +86,7 @@ struct Session {
     /// The name of this process for the server.
     name: String,
     executing: Executing,
+    build: BuildId,
     drain_max: Duration,
     /// Given when the worker stops.
     draining: Cancellation,
@@ -112,7 +118,7 @@ pub(crate) async fn run(wire: Arc<Wire>, parts: Parts, stop: Stop) -> Result<(),
 impl Session {
     fn new(wire: Arc<Wire>, env: Arc<TokioEnv>, parts: Parts, stop: Stop) -> Self {
         let name = format!("{},{},{:016x}", parts.host.as_str(), std::process::id(), env.random());
-        let Parts { executor, options, .. } = parts;
+        let Parts { executor, options, build, .. } = parts;
         let (fetching, fetched) = mpsc::unbounded();
         let (activity_held, activities_over) = mpsc::channel(0);
         let (answer_held, answers_over) = mpsc::channel(0);
@@ -127,6 +133,7 @@ impl Session {
             executor,
             name,
             executing: Executing::default(),
+            build,
             drain_max: options.drain_max,
             draining: Cancellation::new(),
             fetched,
@@ -183,7 +190,11 @@ impl Session {
         }
         let (resuming, executing) = (self.answers.clone(), self.executing.clone());
         let name = self.name.clone();
+        let build = self.build.clone();
         let mut opened = Box::pin(async move {
+            if let Some(Ok(build)) = build.await.as_deref().map(MetadataValue::try_from) {
+                items.metadata_mut().insert(BUILD_HEADER, build);
+            }
             service.hello(hello).await?;
             resuming.resume(name, &executing).await?;
             Ok(service.get_work_items(items).await?.into_inner())

@@ -32,6 +32,12 @@ const JAVA: &str = "grpc-java";
 const GO: &str = "grpc-go";
 const JAVASCRIPT: &str = "grpc-node-js";
 
+/// The header by which workers of dauer's SDKs name the build of their program.
+const BUILD: &str = "dauer-build";
+
+/// The most bytes of a build id: it lies in the record of each instance that is stalled.
+const BUILD_BYTES_MAX: usize = 100;
+
 /// The items of one worker, until the hub is closed or the stream is old: then it is to come again.
 pub(crate) fn items(
     hub: &Arc<Hub>,
@@ -46,7 +52,9 @@ pub(crate) fn items(
             hub.name, limits.worker_streams
         )));
     }
-    let items = hub.workers.connect(worker(metadata, request, limits)).map(Ok);
+    let worker = worker(metadata, request, limits);
+    hub.mend(&worker);
+    let items = hub.workers.connect(worker).map(Ok);
     let old = tokio::time::sleep(limits.connection_age);
     let items = items.take_until(old.boxed());
     // Never CANCELLED, after which older SDKs do not come again (behaviour 6).
@@ -73,6 +81,7 @@ fn worker(metadata: &MetadataMap, request: GetWorkItemsRequest, limits: &Limits)
         streams_history,
         // The JavaScript SDK reads whatever comes (behaviour 10).
         item_bytes_max: if agent.contains(JAVASCRIPT) { usize::MAX } else { limits.item_bytes },
+        build: header(metadata, BUILD).filter(|build| build.len() <= BUILD_BYTES_MAX).map(Into::into),
     }
 }
 

@@ -12,7 +12,8 @@ use dauer_core::model::{Batch, Kind, QueueKey, Tags, Task, Trouble, TroubleKind}
 use dauer_core::{Epoch, ExecutionId, HostId, MessageId, Revision, SessionId};
 use dauer_proto::EventType;
 use dauer_store::{
-    Amount, Checkpoint, Credit, DumpItem, History, InstanceDump, Order, Query, Then, Until, WaitingClass,
+    Amount, Checkpoint, Credit, DumpItem, History, InstanceDump, Item, Order, Query, Release, Then, Until,
+    WaitingClass,
 };
 use futures::TryStreamExt;
 
@@ -30,7 +31,14 @@ fn stalled(number: usize, kind: TroubleKind) -> DumpItem {
     let record = Record {
         attempts: 3,
         revision: Revision(2),
-        trouble: Some(Box::new(Trouble { kind, reason, since, attempts: 3, others: Vec::new() })),
+        trouble: Some(Box::new(Trouble {
+            kind,
+            reason,
+            since,
+            attempts: 3,
+            others: Vec::new(),
+            build: None,
+        })),
         tags: [("zone".to_owned(), "north".to_owned())].into_iter().collect::<Tags>(),
         ..pending
     };
@@ -306,4 +314,30 @@ async fn server_without_the_service_is_said_to_lack_it() {
     let query = server.connect().client().query().name("order").page().await.map(drop).unwrap_err();
     assert!(dauer_hub::with_causes(&query).contains(&lacks), "{query}");
     foreign.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retry_is_the_same_through_a_server() {
+    let served = Served::new().await;
+    let (client, inside) = (served.hub().client(), served.inside());
+    let id = |text: &str| InstanceId::new(text).unwrap();
+    client.start(ASKS, &1).id("rests").await.unwrap();
+    let session = raw_session(&inside).await;
+    session.credit(Credit { number: 1, turns: Amount::items(1), ..Credit::default() });
+    let turn = session.next(Until::Once).await.unwrap().turns.remove(0);
+    let trouble = Trouble::new(TroubleKind::Panic, "it failed", Timestamp(1_700_000_000_000));
+    let (item, delay) = (Item::Turn(turn.fence), Duration::from_secs(3_600));
+    let release = Release { item, delay, trouble: Some(trouble), failed: true };
+    session.release(vec![release]).await.remove(0).unwrap();
+
+    let many: Vec<InstanceId> = (0..1_000).map(|number| id(&format!("absent-{number}"))).collect();
+    assert_eq!(client.raw().retry_ids(&[many, vec![id("rests")]].concat()).await.unwrap(), 1);
+    assert_eq!(client.raw().retry_ids(&[id("rests")]).await.unwrap(), 0, "its delay is over");
+    client.retry(&id("rests")).await.unwrap();
+    client.start(ASKS, &1).id("sound").await.unwrap();
+    let refused = client.retry(&id("sound")).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Client(RawClientError::NotStalled { .. })), "{refused}");
+    let refused = client.retry(&id("absent")).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Client(RawClientError::Absent(_))), "{refused}");
+    served.stop().await;
 }

@@ -154,3 +154,33 @@ async fn addresses_that_are_none_are_refused() {
     assert!(Store::open("http://here:1").is_err(), "a server is no store");
     assert!(dauer::open("http://here:1").unwrap().is_remote());
 }
+
+/// The worker of another build that connects has what the first one stalled retried.
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_of_another_build_has_stalled_instances_retried() {
+    const ORDER: Orchestration<u32, u32> = Orchestration::new("order");
+    let hour = Duration::from_secs(3_600);
+    let served = Served::with(|options| {
+        options.host = HostOptions { retry_delay_min: hour, stalled_delay_max: hour, ..options.host.clone() };
+    })
+    .await;
+    let hub = served.hub();
+    let panics = |ctx: OrchestrationContext, n: u32| async move {
+        assert!(ctx.now().0 < 0, "no luck with {n}");
+        Ok(n)
+    };
+    let old = Working::start(hub.worker().orchestration(ORDER, panics).build_id("old"));
+    let order = hub.client().start(ORDER, &5).await.unwrap();
+    let stalled = eventually(async || {
+        let seen = hub.client().raw().inspect(order.id()).await.unwrap();
+        seen.and_then(|seen| seen.record.trouble)
+    })
+    .await;
+    assert_eq!(stalled.build.as_deref(), Some("old"));
+    old.stop().await;
+    let succeeds = |_: OrchestrationContext, n: u32| async move { Ok(n) };
+    let new = Working::start(hub.worker().orchestration(ORDER, succeeds).build_id("new"));
+    assert_eq!(order.output_within(SOON).await.unwrap(), 5);
+    new.stop().await;
+    served.stop().await;
+}

@@ -47,12 +47,20 @@ fn full() -> Record {
             since: Timestamp(6),
             attempts: 2,
             others: Vec::new(),
+            build: None,
         })),
         parent: Some(Box::new(Parent { instance: id("parent"), execution: ExecutionId(8), event_id: -1 })),
         tags: BTreeMap::from([("a".to_owned(), String::new()), ("b".to_owned(), "c".to_owned())]).into(),
         details: details(),
         ..bare()
     }
+}
+
+/// A record that had trouble of two kinds, with the build of the worker.
+fn stalled() -> Record {
+    let others = vec![(TroubleKind::Panic, 3)];
+    let trouble = Trouble::new(TroubleKind::Mismatch, "it changed", Timestamp(7)).of_build(Some("7a".into()));
+    Record { trouble: Some(Box::new(Trouble { others, ..trouble })), ..bare() }
 }
 
 fn details() -> Details {
@@ -176,7 +184,7 @@ impl Golden {
 #[test]
 fn bytes_equal_the_golden_file() {
     let mut golden = Golden::default();
-    for (name, record) in [("record bare", bare()), ("record full", full())] {
+    for (name, record) in [("record bare", bare()), ("record full", full()), ("record stalled", stalled())] {
         let parts = |base: &[u8], details: Option<&[u8]>| {
             let hold = codec::hold_code(record.hold());
             let mut read = emptied(&record);

@@ -170,6 +170,7 @@ fn commit_is_stamped_by_the_store() {
         since: NOW,
         attempts: 1,
         others: Vec::new(),
+        build: None,
     };
     let mut new = record(Status::Running);
     (new.attempts, new.trouble) = (6, Some(Box::new(trouble)));
@@ -225,6 +226,7 @@ fn trouble_of_the_same_kind_goes_on() {
         since: Timestamp(since),
         attempts: 77,
         others: Vec::new(),
+        build: None,
     };
     let mut record = record(Status::Running);
     judge::release_turn(&mut record, true, Some(trouble(TroubleKind::Panic, 1)));

@@ -79,7 +79,7 @@ impl Code {
                 };
                 let (_, actions) = foreign::turn(&past, &work.new);
                 let answer = Answer { actions, ..Answer::default() };
-                Attempt::Done(Ok(TurnDone { answer, live: None, past, receipt: None }))
+                Attempt::Done(Ok(TurnDone { answer, live: None, past, receipt: None, build: None }))
             }
             POISON => Attempt::Done(Err(Stalled::new(TroubleKind::Panic, "it is poison"))),
             _ => Attempt::Later(Box::new(work)),

@@ -215,7 +215,7 @@ impl Elsewhere {
 
     /// Programs are never wrong: what stalls is the server's doing. But for poison, and versions that old hosts do not have.
     fn complain(&self, instance: &str, unfinished: Unfinished) {
-        if let Unfinished::Stalled(Stalled { kind, reason }) = unfinished
+        if let Unfinished::Stalled(Stalled { kind, reason, .. }) = unfinished
             && instance != POISON
             && kind != TroubleKind::UnknownName
         {

@@ -35,6 +35,8 @@ struct WireTrouble {
     attempts: u32,
     #[prost(message, repeated, tag = "5")]
     others: Vec<WireAttempts>,
+    #[prost(string, optional, tag = "6")]
+    build: Option<String>,
 }
 
 /// Attempts of one kind of trouble.
@@ -312,6 +314,7 @@ fn trouble_to_wire(trouble: &Trouble) -> WireTrouble {
         since: trouble.since.0,
         attempts: trouble.attempts,
         others: others.collect(),
+        build: trouble.build.as_deref().map(str::to_owned),
     }
 }
 
@@ -434,6 +437,7 @@ fn trouble_from_wire(wire: WireTrouble) -> Read<Box<Trouble>> {
         since: Timestamp(wire.since),
         attempts: wire.attempts,
         others,
+        build: wire.build.map(Into::into),
     }))
 }
 

@@ -20,8 +20,12 @@ impl HeldTask {
 
     /// Makes the session the holder, under a higher epoch. Deaths, attempts and mark stay, however the former hold ended.
     pub fn adopt(&mut self, adopting: &Adopting, context: Context<'_>, changes: &mut Changes) -> TaskLease {
+        let before = self.epoch;
         self.take_from_holder(changes);
         self.hold(adopting.session);
+        if planted!(Defect::AdoptKeepsEpoch) {
+            self.epoch = before;
+        }
         self.lease(context.now)
     }
 }

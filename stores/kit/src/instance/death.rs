@@ -7,6 +7,11 @@ use dauer_store::{Deaths, Fence, Refused, SessionId, TaskFence};
 use crate::instance::{Changes, Dirty, HeldTask, Instance};
 use crate::judge;
 
+/// Whether an open trial goes on after a hold or a commit: never.
+pub(super) fn outlives_hold(trial: bool) -> bool {
+    trial && planted!(Defect::TrialOutlivesHold)
+}
+
 /// A death that [`Instance::check_died`] or [`HeldTask::check_died`] has allowed: the deaths after it.
 #[derive(Debug)]
 pub struct Dying {

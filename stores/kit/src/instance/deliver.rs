@@ -194,6 +194,10 @@ impl Instance {
             }
             self.ready_at = Some(ready_at);
             changes.mail = self.head.holder.map(|holder| (holder, message.visible_at));
+            if judge::hurries(record, &message) && self.head.not_before > message.visible_at {
+                self.head.not_before = message.visible_at;
+                changes.dirty.add(Dirty::NOT_BEFORE);
+            }
         }
         if judge::opens(&message).is_some() {
             // An ended instance is offered as the start that waits.

@@ -39,8 +39,9 @@ mod tests {
         let fence = instance.fence();
         let trouble = trouble.then(crate::instance::testing::trouble);
         let release = Release { item: Item::Turn(fence.clone()), delay, trouble, failed: true };
-        let releasing = instance.check_release(ONE, &fence, &release).unwrap();
-        instance.release(releasing, context(), &mut Changes::default());
+        let facts = Known::default();
+        let Ok(releasing) = instance.check_release(ONE, &fence, &release, (context(), &facts));
+        instance.release(releasing.unwrap(), &mut Changes::default());
         instance
     }
 

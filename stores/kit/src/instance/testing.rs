@@ -116,6 +116,7 @@ pub(crate) fn trouble() -> Trouble {
         since: NOW,
         attempts: 0,
         others: Vec::new(),
+        build: None,
     }
 }
 

@@ -73,3 +73,14 @@ pub fn created_by(message: &Message, floor: Revision) -> Option<Record> {
     // A message for one run of an instance cannot begin another.
     message.execution.is_none_or(|execution| execution == record.execution).then_some(record)
 }
+
+/// Whether a message ends the delay of the instance (rule 26): control, or the start that replaces a living run.
+#[must_use]
+pub fn hurries(record: &Record, message: &Message) -> bool {
+    let hurries = match message.class {
+        Class::Control(_) => true,
+        Class::Start(_) => !is_own_start(record, message),
+        Class::Rewind(_) | Class::Ordinary => false,
+    };
+    hurries && !record.status.is_ended()
+}

@@ -199,11 +199,14 @@ impl Partition {
             Item::Turn(fence) => {
                 let id = &fence.instance;
                 let stored = self.instances.get_mut(id).ok_or(Refused::Fenced)?;
-                let releasing = stored.instance.check_release(session, fence, release)?;
-                self.lists.apply(&mut stored.instance, |instance, _, context, changes| {
-                    instance.release(releasing, context, changes)
+                let lists = &mut self.lists;
+                let asked = (lists.context(), &lists.beside.known(stored));
+                let Ok(releasing) = stored.instance.check_release(session, fence, release, asked);
+                let releasing = releasing?;
+                lists.apply(&mut stored.instance, |instance, _, _, changes| {
+                    instance.release(releasing, changes)
                 });
-                self.lists.write(id, stored);
+                lists.write(id, stored);
             }
             Item::Task(fence) => {
                 let key: TaskKey = (fence.instance.clone(), fence.task);

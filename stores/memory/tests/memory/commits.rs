@@ -225,7 +225,7 @@ fn trouble_of_the_same_kind_began_when_it_began() {
     w.create(&w.start("order", "Orders"));
     let session = w.session();
     let trouble = |kind, since| {
-        Some(Trouble { kind, reason: "it fails".into(), since, attempts: 0, others: Vec::new() })
+        Some(Trouble { kind, reason: "it fails".into(), since, attempts: 0, others: Vec::new(), build: None })
     };
     for (kind, since, expected) in [
         (TroubleKind::Panic, Timestamp(1), (Timestamp(1), 1)),

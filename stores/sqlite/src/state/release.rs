@@ -17,10 +17,11 @@ impl Scope<'_, '_> {
 
     fn release_turn(&mut self, session: SessionId, fence: &Fence, release: &Release) -> Outcome<()> {
         let Some(mut loaded) = self.fetch(&fence.instance)? else { return fenced() };
-        match loaded.instance.check_release(session, fence, release) {
+        let asked = (self.context(), &self.facts(Some(&loaded.stored)));
+        match loaded.instance.check_release(session, fence, release, asked)? {
             Ok(releasing) => {
                 let mut changes = self.changes();
-                loaded.instance.release(releasing, self.context(), &mut changes);
+                loaded.instance.release(releasing, &mut changes);
                 self.finish(loaded, changes)
             }
             Err(refused) => {

@@ -131,7 +131,8 @@ impl Lockstep {
                 let turn = session.turns.pop().map(|turn| Item::Turn(turn.fence));
                 let items = turn.into_iter().chain(session.tasks.pop().map(|task| Item::Task(task.fence)));
                 let (kind, reason) = (TroubleKind::Panic, "it broke".into());
-                let trouble = Trouble { kind, reason, since: now, attempts: 0, others: Vec::new() };
+                let trouble =
+                    Trouble { kind, reason, since: now, attempts: 0, others: Vec::new(), build: None };
                 let trouble = failed.then_some(trouble);
                 let delay = Duration::from_secs(3);
                 let releases: Vec<Release> = items

@@ -5,6 +5,7 @@
 //! that it does not matter whether the store has spent the credit in the write.
 
 mod draw;
+mod held;
 mod make;
 mod pair;
 mod steps;
@@ -69,6 +70,9 @@ pub struct Met {
     pub long_mail: usize,
     pub lost_items: usize,
     pub purged: usize,
+    pub adopted: usize,
+    pub reported: usize,
+    pub trials: usize,
     pub retried: usize,
 }
 
@@ -87,7 +91,7 @@ impl Met {
 
     /// Adds what another run has met.
     pub fn add(&mut self, other: Self) {
-        let pairs: [(&mut usize, usize); 18] = [
+        let pairs: [(&mut usize, usize); 21] = [
             (&mut self.repeated_starts, other.repeated_starts),
             (&mut self.dropped_messages, other.dropped_messages),
             (&mut self.turns, other.turns),
@@ -105,6 +109,9 @@ impl Met {
             (&mut self.long_mail, other.long_mail),
             (&mut self.lost_items, other.lost_items),
             (&mut self.purged, other.purged),
+            (&mut self.adopted, other.adopted),
+            (&mut self.reported, other.reported),
+            (&mut self.trials, other.trials),
             (&mut self.retried, other.retried),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
@@ -127,8 +134,9 @@ pub async fn lockstep(stores: Stores, plan: Plan) -> Met {
     let (model, other) = (model.hub(name.clone()), other.hub(name));
     let draw = Draw::new(plan.seed);
     let (sessions, consumed, met) = (Vec::new(), Vec::new(), Met::default());
-    let (live, started, rewound, next) = (false, Vec::new(), None, 0);
-    let mut both = Both { draw, clock, model, other, sessions, live, consumed, started, rewound, next, met };
+    let (live, started, tasks, rewound, next) = (false, Vec::new(), Vec::new(), None, 0);
+    let mut both =
+        Both { draw, clock, model, other, sessions, live, consumed, started, tasks, rewound, next, met };
     for _ in 0..SESSIONS {
         both.attach().await;
     }
@@ -155,6 +163,8 @@ struct Both {
     consumed: Vec<(InstanceId, MessageId)>,
     /// Starts that clients have sent lately.
     started: Vec<(InstanceId, MessageId)>,
+    /// Tasks that sessions have had lately.
+    tasks: Vec<(InstanceId, MessageId)>,
     /// The instance that a rewind was sent to last.
     rewound: Option<InstanceId>,
     /// Grows with every id that is made.

@@ -123,6 +123,7 @@ impl State {
         };
         let (timers_kept, kept) = (kept(self.makes(M::LoseTimers)), kept(self.makes(M::LoseMessages)));
         let taken = self.add_tasks(by, tasks, take);
+        self.delay(id, then);
         for message in timers.into_iter().take(timers_kept).chain(messages.into_iter().take(kept)) {
             self.deliver(message);
         }
@@ -221,6 +222,9 @@ impl State {
         (record.history_len, record.history_bytes) = (instance.history_len(), instance.history_bytes());
         record.attempts = if moment.makes(M::AttemptsKept) { old.attempts } else { 0 };
         record.deaths = if moment.makes(M::DeathsKept) { old.deaths } else { Deaths::default() };
+        if moment.makes(M::TrialDeathsKept) {
+            record.deaths.trials = old.deaths.trials;
+        }
         record.trouble = None;
         if moment.makes(M::RecordForgetsUnlocks) {
             let forgets =
@@ -249,17 +253,24 @@ impl State {
         }
     }
 
-    /// An ended instance is never kept: the code of another host may have to run the start that waits for it.
-    fn keep_or_release(&mut self, by: Option<SessionId>, id: &InstanceId, then: Then) {
-        let moment = self.moment;
+    /// Delays the next claim. Messages that the commit sends to its own instance arrive later, and may end the delay (26).
+    fn delay(&mut self, id: &InstanceId, then: Then) {
         let not_before = match then {
             Then::Keep => Timestamp::default(),
             Then::Release { delay } => self.not_before(delay),
         };
+        if let Some(instance) = self.instances.get_mut(id) {
+            instance.not_before = not_before;
+        }
+    }
+
+    /// An ended instance is never kept: the code of another host may have to run the start that waits for it.
+    fn keep_or_release(&mut self, by: Option<SessionId>, id: &InstanceId, then: Then) {
+        let moment = self.moment;
         let Some(instance) = self.instances.get_mut(id) else { return };
         let idle = instance.batch(moment, usize::MAX, true).is_none();
         let stays = then == Then::Keep && !instance.has_ended() && !(idle && moment.makes(M::KeepReleases));
-        (instance.not_before, instance.trial) = (not_before, false);
+        instance.trial &= moment.makes(M::CommitKeepsTrial);
         instance.holder = by.filter(|_| stays);
     }
 

@@ -91,7 +91,13 @@ impl State {
     /// Puts a message into its inbox. A time that has passed is that of the arrival: clocks of senders decide nothing.
     pub(super) fn put(&mut self, mut message: Message) {
         message.visible_at = message.visible_at.max(self.now());
+        let (moment, keeps) = (self.moment, self.makes(M::ControlKeepsDelay));
+        let any = self.makes(M::AnyMessageEndsDelay);
         if let Some(instance) = self.instances.get_mut(&message.to) {
+            let hurries = instance.is_hurried_by(&message, moment) && !keeps || any;
+            if hurries {
+                instance.not_before = instance.not_before.min(message.visible_at);
+            }
             instance.put(message);
         }
     }

@@ -109,6 +109,16 @@ impl Instance {
         message.id == self.record.start && matches!(message.class, Class::Start(_))
     }
 
+    /// Whether a message ends the delay of the instance: control, or a start that replaces a living run (26).
+    pub(super) fn is_hurried_by(&self, message: &Message, moment: Moment) -> bool {
+        let replaces = match message.class {
+            Class::Control(_) => true,
+            Class::Start(_) => message.id != self.record.start && !moment.makes(M::ReplacementKeepsDelay),
+            Class::Rewind(_) | Class::Ordinary => false,
+        };
+        replaces && !self.has_ended() && self.admits(message, moment)
+    }
+
     /// Puts a message behind all that are visible as early.
     pub(super) fn put(&mut self, message: Message) {
         let before = self.inbox.iter().rposition(|waiting| waiting.visible_at <= message.visible_at);

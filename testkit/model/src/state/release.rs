@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dauer_store::{Fence, Item, Refused, Release, SessionId, TaskFence, Timestamp, Trouble, TroubleKind};
+use dauer_store::{
+    Fence, InstanceId, Item, Refused, Release, SessionId, TaskFence, Timestamp, Trouble, TroubleKind,
+};
 
 use super::State;
 use crate::mistake::Mistake as M;
@@ -22,9 +24,12 @@ impl State {
         self.held(by, &fence.instance, fence.epoch)?;
         let (counts, not_before) = (self.counts(release), self.not_before(release.delay));
         let one_count = self.makes(M::TroubleHasOneCount);
+        let keeps_trial = self.makes(M::ReleaseKeepsTrial);
         let trouble = release.trouble.clone().filter(|_| !self.makes(M::TroubleHidden));
+        let not_before = self.hurried(&fence.instance, not_before);
         let Some(instance) = self.instances.get_mut(&fence.instance) else { return Err(Refused::Fenced) };
-        (instance.holder, instance.trial, instance.not_before) = (None, false, not_before);
+        (instance.holder, instance.not_before) = (None, not_before);
+        instance.trial &= keeps_trial;
         let record = &mut instance.record;
         record.attempts += u32::from(counts);
         if let Some(trouble) = trouble {
@@ -47,15 +52,30 @@ impl State {
         let key = (fence.instance.clone(), fence.task);
         let (counts, not_before) = (self.counts(release), self.not_before(release.delay));
         let mark = Some(self.now()).filter(|_| self.makes(M::ReleaseLeavesMark));
+        let keeps_trial = self.makes(M::ReleaseKeepsTrial);
         let task = self.tasks.get_mut(&key).filter(|task| task.is_held(by, fence.epoch));
         let task = task.ok_or(Refused::Fenced)?;
-        (task.holder, task.trial, task.not_before) = (None, false, not_before);
+        (task.holder, task.not_before) = (None, not_before);
+        task.trial &= keeps_trial;
         task.mark = task.mark.max(mark);
         task.attempts += u32::from(counts);
         if task.withdrawn {
             self.discard(&key);
         }
         Ok(())
+    }
+
+    /// The end of a delay while control, or a start that replaces the run, waits: no longer than the first of them has
+    /// waited (26).
+    fn hurried(&self, id: &InstanceId, not_before: Timestamp) -> Timestamp {
+        let (now, ignores) = (self.now(), self.makes(M::ReleaseIgnoresControl));
+        let Some(instance) = self.instances.get(id).filter(|_| !ignores) else { return not_before };
+        let hurrying = instance.waiting().filter(|message| instance.is_hurried_by(message, self.moment));
+        match hurrying.map(|message| message.visible_at).min() {
+            Some(at) if at > now => not_before.min(at),
+            Some(at) => not_before.min(now.after(now.since(at))),
+            None => not_before,
+        }
     }
 
     fn counts(&self, release: &Release) -> bool {
