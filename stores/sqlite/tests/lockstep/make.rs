@@ -155,11 +155,22 @@ impl Lockstep {
                 }
                 Request::Release(session.id, releases)
             }
+            Op::Adopt(..) | Op::Died(..) | Op::Trial(..) => self.make_held(by, op)?,
+            Op::Key(byte) => Request::Key(HubKey([*byte; 32])),
+            Op::Renew(_) => Request::Renew(session.id),
+            Op::Advance(_) | Op::Replace(..) | Op::Reopen | Op::Crash => return None,
+        })
+    }
+
+    /// The call about what sessions hold.
+    fn make_held(&mut self, by: usize, op: &Op) -> Option<Request> {
+        let session = &mut self.sessions[by];
+        match op {
             Op::Adopt(_, of) => {
                 let id = session.id;
                 let of = usize::from(*of) % self.sessions.len();
                 let TaskFence { task, instance, .. } = self.sessions[of].tasks.last()?.fence.clone();
-                Request::Adopt(id, vec![TaskName { instance, task }])
+                Some(Request::Adopt(id, vec![TaskName { instance, task }]))
             }
             Op::Died(_, tried) => {
                 let deaths = session.held().into_iter().map(|(item, known)| {
@@ -168,22 +179,14 @@ impl Lockstep {
                     Death { item, known: before }
                 });
                 let deaths: Vec<Death> = deaths.collect();
-                if deaths.is_empty() {
-                    return None;
-                }
-                Request::Died(session.id, deaths)
+                (!deaths.is_empty()).then(|| Request::Died(session.id, deaths))
             }
             Op::Trial(_, open) => {
                 let trials = session.held().into_iter().map(|(item, _)| Trial { item, open: *open });
                 let trials: Vec<Trial> = trials.collect();
-                if trials.is_empty() {
-                    return None;
-                }
-                Request::Trial(session.id, trials)
+                (!trials.is_empty()).then(|| Request::Trial(session.id, trials))
             }
-            Op::Key(byte) => Request::Key(HubKey([*byte; 32])),
-            Op::Renew(_) => Request::Renew(session.id),
-            Op::Advance(_) | Op::Replace(..) | Op::Reopen | Op::Crash => return None,
-        })
+            _ => None,
+        }
     }
 }
