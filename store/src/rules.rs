@@ -76,7 +76,15 @@
 //!
 //! A task that leaves the session of a server because the session ends, by detach too, is marked with the time of that
 //! end: a worker may still execute it. A later end of that kind moves the mark; nothing else does. Each
-//! kind of trouble has a count of its own, until the next commit. Checks: `r09a`-`r09i`.
+//! kind of trouble has a count of its own, until the next commit.
+//!
+//! A server reports a worker that died with an item which the server holds ([`crate::Work::died`]). The report counts once, as
+//! the death of a worker, if the server knew the deaths before it. The server holds the item as before. A turn that is
+//! committed under its epoch is not reported. The new deaths are durable before the answer.
+//!
+//! The holder opens a trial of an item that begins alone ([`crate::Work::trial`]). The death of a worker during a trial counts
+//! in [`crate::Deaths::trials`] too, and ends the trial. So do, without counting, the end of a server, release, detach,
+//! commit, completion and adoption: an open trial has a holder. Checks: `r09a`-`r09m`.
 //!
 //! # 10. Applied once
 //!
@@ -192,3 +200,12 @@
 //! `sessions` sees every acknowledged write and creates no hub. It lists, by id, each session that attached and was
 //! neither detached nor forgotten ([`crate::SessionInfo`]). A renewal moves the end of the lease. A store may forget a
 //! session that does not live and holds nothing. Checks: `r24a`.
+//!
+//! # 25. Workers elsewhere
+//!
+//! A session adopts an open task ([`crate::Work::adopt`]): it becomes the holder under a higher epoch, whichever session
+//! held the task, before any delay is over, and without credit. Attempts, deaths and mark stay. The former holder loses the
+//! task, and its results are stale. A task that is not open, or was withdrawn, is not adopted. The session must be able to
+//! claim (rule 8).
+//!
+//! A hub has one key ([`crate::Manage::key`]): the first candidate, for ever. It is part of a dump. Checks: `r25a`-`r25d`.

@@ -54,6 +54,8 @@ mod chosen {
     defects! {
         /// A message whose id already waits is put into the inbox again.
         AcceptRepeatInInbox,
+        /// An adopted task keeps its epoch.
+        AdoptKeepsEpoch,
         /// A completed task can be completed again.
         CompleteTwice,
         /// What is sent to an ended instance behind a start that waits for it is dropped.
@@ -66,6 +68,8 @@ mod chosen {
         ExistsIgnored,
         /// A task whose result a commit used stays.
         FusedTaskStays,
+        /// A later candidate replaces the key of a hub.
+        KeyReplaced,
         /// The inbox is given out from its end.
         Lifo,
         /// A commit loses its third and further messages.
@@ -98,6 +102,8 @@ mod chosen {
         RenewBumpsEpoch,
         /// A repeated start is answered with its own execution.
         RepeatNamesOwnExecution,
+        /// The report of a death counts again when it is repeated.
+        ReportCountedTwice,
         /// The same start again replaces the instance.
         RepeatedStartCreatesAgain,
         /// Replacing an ended instance keeps what waited for it.
@@ -110,6 +116,10 @@ mod chosen {
         StartToAbsentDropped,
         /// The tasks of a terminated run are not withdrawn.
         TerminateKeepsTasks,
+        /// A trial stays open when its hold ends.
+        TrialOutlivesHold,
+        /// A death during a trial counts like any other.
+        TrialUncounted,
     }
 
     thread_local! {

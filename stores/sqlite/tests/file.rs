@@ -42,7 +42,7 @@ fn it_is_made_as_the_design_says() {
     assert_eq!(pragma("auto_vacuum"), "Integer(2)", "incremental");
     assert_eq!(pragma("journal_mode"), "Text(\"wal\")");
     assert_eq!(pragma("page_size"), "Integer(4096)");
-    assert_eq!(pragma("user_version"), "Integer(8)");
+    assert_eq!(pragma("user_version"), "Integer(9)");
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn the_database_of_another_program_is_refused_and_left_alone() {
 fn a_newer_file_is_refused() {
     let folder = Folder::new();
     open(&folder).close();
-    database(&folder).pragma_update(None, "user_version", 9).unwrap();
+    database(&folder).pragma_update(None, "user_version", 10).unwrap();
     let refused = SqliteStore::open(folder.file(), Options::default());
-    assert!(matches!(refused, Err(OpenError::Newer { format: 9, .. })));
+    assert!(matches!(refused, Err(OpenError::Newer { format: 10, .. })));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_file_that_becomes_newer_while_it_is_open_is_not_written_any_more() {
     let store = open(&folder);
     let hub = store.hub(hub());
     assert!(run(hub.create(vec![start("one")]))[0].is_ok());
-    database(&folder).execute("UPDATE meta SET generation = 9", []).unwrap();
+    database(&folder).execute("UPDATE meta SET generation = 10", []).unwrap();
     let refused = run(hub.create(vec![start("two")])).remove(0);
     assert!(matches!(refused, Err(Refused::Newer(_))), "{refused:?}");
     assert!(matches!(run(hub.get(vec![instance("one")])), Err(Refused::Newer(_))));
@@ -313,7 +313,7 @@ fn failed_open_keeps_the_locks_of_open_handles() {
     run(first.hub(hub()).create(vec![start("one")])).remove(0).unwrap();
     assert!(lock_is_held(&folder), "an open store holds a lock");
     // Opening fails at its last check, after everything else that it does with the file.
-    database(&folder).pragma_update(None, "user_version", 9).unwrap();
+    database(&folder).pragma_update(None, "user_version", 10).unwrap();
     assert!(SqliteStore::open(folder.file(), Options::default()).is_err());
     assert!(lock_is_held(&folder), "the lock is still there");
 }

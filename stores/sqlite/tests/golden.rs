@@ -15,16 +15,16 @@ use crate::support::claims::{Claims, want};
 use crate::support::{Folder, clock, everything, options, run};
 use dauer_sqlite::{OpenError, SqliteStore};
 use dauer_store::{
-    Batch, Checkpoint, ClaimedTurn, Class, Control, Created, DumpItem, EntityRecord, Epoch, History, HubName,
-    Manage, Message, Parent, Payload, Purge, Query, Revision, SessionId, Status, StoredBatch, Then,
-    Timestamp, Work,
+    Batch, Checkpoint, ClaimedTurn, Class, Control, Created, Death, Deaths, DumpItem, EntityRecord, Epoch,
+    History, HubKey, HubName, Item, Manage, Message, Parent, Payload, Purge, Query, Revision, SessionId,
+    Status, StoredBatch, TaskName, Then, Timestamp, Trial, Work,
 };
 
 /// The format that is written now.
-const CURRENT: &str = "format8";
+const CURRENT: &str = "format9";
 
 /// The format before, which is migrated.
-const BEFORE: &str = "format7";
+const BEFORE: &str = "format8";
 
 fn golden(name: &str, extension: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.{extension}"))
@@ -118,6 +118,24 @@ async fn fill(store: &SqliteStore) {
     manage
         .send(vec![message("child", "first"), suspend, message("nobody", "x"), message("@bag@1", "add")])
         .await;
+    try_alone(&*manage, &*session).await;
+}
+
+/// The hub gets a key. A task that is adopted and a turn have died during a trial, and are tried again.
+async fn try_alone(manage: &dyn Manage, session: &dyn Work) {
+    manage.key(HubKey([7; 32])).await.expect("a key");
+    let ship = session.claim_activities(want(1)).await.expect("a claim").remove(0).task;
+    let name = TaskName { instance: ship.instance, task: ship.id };
+    let ship = session.adopt(vec![name]).await.remove(0).expect("a task").expect("it is open");
+    let bag = session.claim_turns(want(1)).await.expect("a claim").remove(0);
+    for item in [Item::Task(ship.fence), Item::Turn(bag.fence)] {
+        let open = Trial { item: item.clone(), open: true };
+        session.trial(vec![open.clone()]).await.remove(0).expect("a trial");
+        let death = Death { item, known: Deaths::default() };
+        let deaths = session.died(vec![death]).await.remove(0).expect("a death");
+        assert_eq!(deaths.trials, 1);
+        session.trial(vec![open]).await.remove(0).expect("a trial");
+    }
 }
 
 /// Starts an instance, ends and removes it: the hub has a floor, and remembers the start.
@@ -181,7 +199,7 @@ fn goes_on(name: &str, tasks: usize) -> Folder {
 }
 
 #[test]
-fn file_of_format_7_is_migrated_and_goes_on() {
+fn file_of_format_8_is_migrated_and_goes_on() {
     if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "describe") {
         let folder = Folder::new();
         std::fs::copy(golden(BEFORE, "db"), folder.file()).unwrap();
@@ -193,12 +211,12 @@ fn file_of_format_7_is_migrated_and_goes_on() {
         let file = rusqlite::Connection::open(folder.file()).unwrap();
         file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert_eq!((version("PRAGMA user_version"), version("SELECT format FROM meta")), (8, 8));
+    assert_eq!((version("PRAGMA user_version"), version("SELECT format FROM meta")), (9, 9));
 }
 
 #[test]
 fn file_of_an_older_format_is_refused_as_older() {
-    for older in [1, 6] {
+    for older in [1, 7] {
         let folder = Folder::new();
         std::fs::copy(golden(BEFORE, "db"), folder.file()).unwrap();
         let file = rusqlite::Connection::open(folder.file()).unwrap();
@@ -215,7 +233,7 @@ fn file_of_an_older_format_is_refused_as_older() {
 }
 
 #[test]
-fn file_of_format_8_is_read_and_goes_on() {
+fn file_of_format_9_is_read_and_goes_on() {
     if std::env::var("DAUER_GOLDEN").is_ok_and(|wish| wish == "write") {
         let folder = Folder::new();
         let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
@@ -228,6 +246,7 @@ fn file_of_format_8_is_read_and_goes_on() {
     let folder = goes_on(CURRENT, 4);
     let store = SqliteStore::open(folder.file(), options(&clock())).unwrap();
     let manage = store.hub(hub());
+    assert_eq!(run(manage.key(HubKey([9; 32]))).unwrap(), HubKey([7; 32]), "the first candidate");
     let created = run(manage.create(vec![start("removed"), start("new")]));
     assert!(matches!(created[0], Ok(Created::Repeat(None))), "its start is remembered: {created:?}");
     let (fence, _) = run(manage.get(vec![instance("new")])).unwrap().remove(0).unwrap();

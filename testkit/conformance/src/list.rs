@@ -91,6 +91,12 @@ macro_rules! each_rule {
                 r09h_tasks_of_a_server_are_marked
                 r09i_each_kind_of_trouble_has_a_count
             }
+            9 trials {
+                r09j_a_reported_death_counts_once
+                r09k_a_death_during_a_trial_counts_apart
+                r09l_a_trial_ends_with_its_hold
+                r09m_only_the_holder_opens_a_trial
+            }
             10 once {
                 r10a_a_task_is_completed_once
                 r10b_only_the_holder_completes_a_task
@@ -181,6 +187,12 @@ macro_rules! each_rule {
             }
             24 attached {
                 r24a_attached_sessions_are_listed_with_liveness
+            }
+            25 elsewhere {
+                r25a_an_adopted_task_changes_hands
+                r25b_an_adoption_counts_nothing
+                r25c_only_an_open_task_is_adopted
+                r25d_the_first_key_of_a_hub_stays
             }
         }
     };

@@ -8,7 +8,7 @@ use dauer_core::{MessageId, Revision, Timestamp};
 use dauer_proto::{ExecutionRewoundEvent, TaskScheduledEvent, event, time};
 use dauer_store::{
     ClaimedTurn, Class, Completion, Control, Encoded, ExecutionId, Kind, Message, Opening, Origin, QueueKey,
-    Task, TaskLease, Trouble, TroubleKind,
+    Task, TaskLease, TaskName, Trouble, TroubleKind,
 };
 
 use crate::world::{World, instance};
@@ -245,4 +245,10 @@ pub(crate) fn only(name: &str) -> dauer_store::Queues {
         entities: dauer_store::Filter::none(),
         activities: filter,
     }
+}
+
+/// The name of a leased task.
+#[must_use]
+pub(crate) fn task_name(lease: &TaskLease) -> TaskName {
+    TaskName { instance: lease.fence.instance.clone(), task: lease.fence.task }
 }

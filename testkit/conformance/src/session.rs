@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dauer_store::{
-    Amount, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Delivered, Fence, Item, Lost, Mail, Next,
-    Recalled, Refused, Release, SessionId, TaskLease, Trouble, Until, Work,
+    Amount, Checkpoint, ClaimedTurn, Committed, Completion, Credit, Death, Deaths, Delivered, Fence, Item,
+    Lost, Mail, Next, Recalled, Refused, Release, SessionId, TaskLease, TaskName, Trial, Trouble, Until,
+    Work,
 };
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -229,6 +230,38 @@ impl Session {
     pub async fn release(&self, release: Release) {
         let result = self.single(self.work.release(vec![release]).await, "release");
         self.ok(result, "release");
+    }
+
+    /// Gives one item back at once.
+    pub async fn release_item(&self, item: Item) {
+        self.release(Release { item, delay: Duration::ZERO, trouble: None, failed: false }).await;
+    }
+
+    /// Adopts a task.
+    pub async fn adopt(&self, name: &TaskName) -> Option<TaskLease> {
+        let result = self.try_adopt(name).await;
+        self.ok(result, "adopt")
+    }
+
+    /// Adopts a task, if the session may.
+    pub async fn try_adopt(&self, name: &TaskName) -> Result<Option<TaskLease>, Refused> {
+        self.single(self.work.adopt(vec![name.clone()]).await, "adopt")
+    }
+
+    /// Reports that a worker died with an item of which the session knows these deaths.
+    pub async fn died(&self, item: &Item, known: Deaths) -> Result<Deaths, Refused> {
+        self.single(self.work.died(vec![Death { item: item.clone(), known }]).await, "died")
+    }
+
+    /// Opens or closes a trial of an item.
+    pub async fn trial(&self, item: &Item, open: bool) {
+        let result = self.try_trial(item, open).await;
+        self.ok(result, "trial");
+    }
+
+    /// Opens or closes a trial of an item, if the session may.
+    pub async fn try_trial(&self, item: &Item, open: bool) -> Result<(), Refused> {
+        self.single(self.work.trial(vec![Trial { item: item.clone(), open }]).await, "trial")
     }
 
     /// Ends the session.

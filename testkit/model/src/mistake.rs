@@ -157,6 +157,64 @@ mistakes! {
     AttemptsKept,
     /// A commit does not reset the deaths.
     DeathsKept,
+    /// A commit does not reset the deaths during trials.
+    TrialDeathsKept,
+    /// A reported death counts again when the report is repeated.
+    ReportCountedTwice,
+    /// A reported death counts whatever deaths the holder knew.
+    ReportComparesNothing,
+    /// A reported death counts from a session that does not hold the item.
+    ReportUnfenced,
+    /// A reported death counts when the turn is committed.
+    ReportOfKept,
+    /// A death during a trial counts like any other.
+    TrialUncounted,
+    /// A reported death during a trial counts like any other.
+    ReportUncountedInTrial,
+    /// A trial cannot be closed.
+    TrialCloseIgnored,
+    /// A takeover leaves a trial open.
+    TakeoverKeepsTrial,
+    /// A reported death leaves a trial open.
+    ReportKeepsTrial,
+    /// The end of a server counts as a death during a trial.
+    ServerEndCountsInTrial,
+    /// A release leaves a trial open.
+    ReleaseKeepsTrial,
+    /// A detach leaves trials open.
+    DetachKeepsTrial,
+    /// A commit leaves a trial open.
+    CommitKeepsTrial,
+    /// An adoption leaves a trial open.
+    AdoptKeepsTrial,
+    /// A session opens trials of what it does not hold.
+    TrialUnfenced,
+    /// A session opens trials of turns that it has committed.
+    TrialOfKept,
+    /// A dump leaves open trials out.
+    DumpForgetsTrials,
+    /// An adopted task keeps its epoch.
+    AdoptKeepsEpoch,
+    /// The former holder of an adopted task does not learn of it.
+    AdoptHidesLost,
+    /// A task that a living session holds is not adopted.
+    AdoptSparesLiving,
+    /// A task that was released with a delay is not adopted before that is over.
+    AdoptWaits,
+    /// An adoption counts the death of the last holder.
+    AdoptCountsDeath,
+    /// An adoption notes the end of the last holder.
+    AdoptMovesMark,
+    /// A withdrawn task is adopted.
+    AdoptTakesWithdrawn,
+    /// An expired session adopts tasks.
+    ExpiredAdopts,
+    /// A later candidate replaces the key of a hub.
+    KeyReplaced,
+    /// The key of a hub does not make it.
+    KeyMakesNoHub,
+    /// A dump leaves the key of the hub out.
+    DumpForgetsKey,
     /// The delay of a release is ignored.
     DelayIgnored,
     /// The trouble given with a release is not shown.

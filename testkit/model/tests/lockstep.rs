@@ -15,7 +15,7 @@ const UNFOUND: &[(&str, &[Mistake])] = &[
     ("no call fails", &[NotExecutedExecutes, TornCheckpoint]),
     (
         "there is one hub, which is not deleted",
-        &[HubsShareInstances, HubsListOpened, DeleteHubIgnoresSessions, AnswerMakesHub],
+        &[HubsShareInstances, HubsListOpened, DeleteHubIgnoresSessions, AnswerMakesHub, KeyMakesNoHub],
     ),
     ("nothing is loaded", &[OutboxNotDelivered]),
     ("events are no protobuf", &[EventsReencoded]),

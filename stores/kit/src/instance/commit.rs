@@ -9,6 +9,7 @@ use dauer_store::{
 };
 
 use crate::codec::{digest, same_base};
+use crate::instance::death::outlives_hold;
 use crate::instance::remove::start_is_gone;
 use crate::instance::{
     Changes, Context, Dirty, Facts, HeldTask, Inbox, Instance, LastCommit, Part, Place, Waiting, Written,
@@ -378,7 +379,7 @@ impl Instance {
             changes.dirty.add(Dirty::HOLDER);
         }
         changes.dirty.add(Dirty::READY);
-        (head.not_before, head.holder, head.trial) = (not_before, holder, false);
+        (head.not_before, head.holder, head.trial) = (not_before, holder, outlives_hold(head.trial));
     }
 
     /// The answer to a commit. A session that keeps the instance gets with it what has arrived.

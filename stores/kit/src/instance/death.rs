@@ -7,6 +7,11 @@ use dauer_store::{Deaths, Fence, Refused, SessionId, TaskFence};
 use crate::instance::{Changes, Dirty, HeldTask, Instance};
 use crate::judge;
 
+/// Whether an open trial goes on after a hold or a commit: never.
+pub(super) fn outlives_hold(trial: bool) -> bool {
+    trial && planted!(Defect::TrialOutlivesHold)
+}
+
 /// A death that [`Instance::check_died`] or [`HeldTask::check_died`] has allowed: the deaths after it.
 #[derive(Debug)]
 pub struct Dying {
@@ -102,5 +107,107 @@ impl HeldTask {
     /// Opens or closes a trial.
     pub fn note_trial(&mut self, trying: &Trying) {
         self.trial = trying.open;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::Win;
+    use crate::instance::testing::*;
+    use dauer_store::{Item, Release};
+    use std::time::Duration;
+
+    fn deaths(workers: u32, trials: u32) -> Deaths {
+        Deaths { workers, servers: 0, trials }
+    }
+
+    fn opened(mut instance: Instance) -> Instance {
+        let trying = instance.check_trial(ONE, &instance.fence(), true).unwrap();
+        instance.note_trial(&trying, &mut Changes::default());
+        assert!(instance.trial);
+        instance
+    }
+
+    fn won_by(instance: &mut Instance, session: SessionId, facts: &Known) -> Deaths {
+        let Ok(Win::Wins(winning)) = instance.check_win(session, &offer(), context(), facts) else {
+            panic!("it is ready")
+        };
+        instance.win(winning, context(), &mut Changes::default()).record.deaths
+    }
+
+    #[test]
+    fn reported_death_leaves_the_turn_with_its_holder() {
+        let mut instance = opened(held_by(ONE));
+        let fence = instance.fence();
+        assert!(instance.check_died(TWO, &fence, deaths(0, 0)).is_err(), "another session");
+        assert!(instance.check_died(ONE, &fence, deaths(1, 0)).is_err(), "other deaths");
+        for expected in [Dirty::RECORD, Dirty::default()] {
+            let dying = instance.check_died(ONE, &fence, deaths(0, 0)).unwrap();
+            let mut changes = Changes::default();
+            assert_eq!(instance.died(&dying, &mut changes), deaths(1, 1), "the first, and a repeat");
+            assert_eq!(changes.dirty, expected);
+            assert!(changes.lost.is_empty());
+        }
+        assert_eq!((instance.holder, instance.trial, instance.fence()), (Some(ONE), false, fence));
+    }
+
+    #[test]
+    fn committed_turn_has_neither_death_nor_trial() {
+        let mut instance = held_by(ONE);
+        let fence = instance.fence();
+        instance.head.last = Some(crate::instance::LastCommit {
+            execution: fence.execution,
+            revision: fence.revision,
+            epoch: fence.epoch,
+            by: Some(ONE),
+            amendment: None,
+            taken: Vec::new(),
+        });
+        assert!(matches!(instance.check_died(ONE, &fence, deaths(0, 0)), Err(Refused::Fenced)));
+        assert!(matches!(instance.check_trial(ONE, &fence, true), Err(Refused::Fenced)));
+    }
+
+    #[test]
+    fn takeover_during_a_trial_counts_a_death_of_a_worker_only() {
+        for (is_server, expected) in
+            [(false, deaths(1, 1)), (true, Deaths { workers: 0, servers: 1, trials: 0 })]
+        {
+            let facts = Known::default();
+            facts.dead.set(Some(ONE));
+            facts.is_server.set(is_server);
+            let mut instance = opened(held_by(ONE));
+            assert_eq!(won_by(&mut instance, TWO, &facts), expected);
+            assert!(!instance.trial, "the hold has ended");
+            let mut held = task(1);
+            held.hold(ONE);
+            held.trial = true;
+            let Ok(crate::instance::TaskWin::Wins(take)) = held.check_win(TWO, &offer(), &facts) else {
+                panic!("it is free")
+            };
+            assert_eq!(held.win(take, context(), &mut Changes::default()).deaths, expected);
+            assert!(!held.trial, "the hold has ended");
+        }
+    }
+
+    #[test]
+    fn release_and_detach_end_a_trial_without_a_death() {
+        let release = |item| Release { item, delay: Duration::ZERO, trouble: None, failed: false };
+        let mut instance = opened(held_by(ONE));
+        let fence = instance.fence();
+        let release_turn = release(Item::Turn(fence.clone()));
+        let releasing = instance.check_release(ONE, &fence, &release_turn).unwrap();
+        instance.release(releasing, context(), &mut Changes::default());
+        assert!(!instance.trial);
+        let mut instance = opened(held_by(ONE));
+        instance.let_go(&mut Changes::default());
+        assert!(!instance.trial);
+        assert_eq!(instance.record.deaths, deaths(0, 0));
+        let mut held = task(1);
+        held.hold(ONE);
+        let trying = held.check_trial(ONE, &held.fence(), true).unwrap();
+        held.note_trial(&trying);
+        assert!(held.check_trial(TWO, &held.fence(), false).is_err(), "another session");
+        assert!(held.trial && held.release(&release(Item::Task(held.fence())), context()) && !held.trial);
     }
 }

@@ -2,6 +2,7 @@
 
 use dauer_store::{Fence, Hint, Refused, Release, SessionId};
 
+use crate::instance::death::outlives_hold;
 use crate::instance::{Changes, Context, Dirty, Instance};
 use crate::judge;
 
@@ -28,7 +29,7 @@ impl Instance {
     pub fn release(&mut self, releasing: Releasing<'_>, context: Context<'_>, changes: &mut Changes) {
         let Releasing(release) = releasing;
         let head = &mut self.head;
-        (head.holder, head.trial) = (None, false);
+        (head.holder, head.trial) = (None, outlives_hold(head.trial));
         head.not_before = judge::not_before(release.delay, context.now);
         changes.dirty.add(Dirty::HOLDER);
         changes.dirty.add(Dirty::NOT_BEFORE);
@@ -44,7 +45,7 @@ impl Instance {
 
     /// The session that holds it detaches. It keeps what else the session wished of it.
     pub fn let_go(&mut self, changes: &mut Changes) {
-        (self.head.holder, self.head.trial) = (None, false);
+        (self.head.holder, self.head.trial) = (None, outlives_hold(self.head.trial));
         changes.dirty.add(Dirty::HOLDER);
     }
 

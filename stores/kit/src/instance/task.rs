@@ -6,6 +6,7 @@ use dauer_store::{
 };
 
 use crate::calls::Offer;
+use crate::instance::death::outlives_hold;
 use crate::instance::{Changes, Context, Facts};
 use crate::judge;
 use crate::session::End;
@@ -152,7 +153,7 @@ impl HeldTask {
         self.take_from_holder(changes);
         self.hold(session);
         if let Some(end) = left_by {
-            self.deaths = self.deaths.after_trial(end.runs_code, trial);
+            self.deaths = judge::death_of_holder(self.deaths, end.runs_code, trial);
             self.note(end);
         }
         self.lease(context.now)
@@ -161,7 +162,7 @@ impl HeldTask {
     /// Makes the session the holder of a task that no session holds. A trial under the last epoch is over.
     pub(super) fn hold(&mut self, session: SessionId) {
         self.epoch = self.epoch.next();
-        (self.holder, self.trial) = (Some(session), false);
+        (self.holder, self.trial) = (Some(session), outlives_hold(self.trial));
     }
 
     /// Takes the task from its holder, which learns of it.
@@ -187,14 +188,14 @@ impl HeldTask {
     pub fn release(&mut self, release: &Release, context: Context<'_>) -> bool {
         self.not_before = judge::not_before(release.delay, context.now);
         self.attempts = self.attempts.saturating_add(u32::from(release.failed));
-        (self.holder, self.trial) = (None, false);
+        (self.holder, self.trial) = (None, outlives_hold(self.trial));
         self.outlives_holder()
     }
 
     /// The holder detaches. Returns whether the task stays.
     #[must_use]
     pub fn let_go(&mut self, end: End) -> bool {
-        (self.holder, self.trial) = (None, false);
+        (self.holder, self.trial) = (None, outlives_hold(self.trial));
         self.note(end);
         self.outlives_holder()
     }

@@ -4,7 +4,9 @@ use dauer_store::{ClaimedTurn, Fence, Item, SessionId};
 
 use crate::calls::Offer;
 use crate::inbox::{Room, TurnBatch};
-use crate::instance::{Changes, Context, Dirty, Facts, Instance};
+use crate::instance::death::outlives_hold;
+use crate::instance::{Changes, Context, Dirty, Facts, Head, Instance};
+use crate::judge;
 use crate::session::End;
 
 /// Whether a session wins an instance.
@@ -68,7 +70,8 @@ impl Instance {
     pub fn win(&mut self, winning: Winning, context: Context<'_>, changes: &mut Changes) -> ClaimedTurn {
         let Winning { session, left_by, batch } = winning;
         if let Some(end) = left_by.filter(|_| !self.has_committed()) {
-            self.head.record.deaths = self.head.record.deaths.after_trial(end.runs_code, self.head.trial);
+            let Head { record, trial, .. } = &mut self.head;
+            record.deaths = judge::death_of_holder(record.deaths, end.runs_code, *trial);
             changes.dirty.add(Dirty::RECORD);
         }
         self.take_from_holder(changes);
@@ -81,7 +84,7 @@ impl Instance {
     /// Takes the instance from its holder, which learns of it. A trial is over.
     pub(super) fn take_from_holder(&mut self, changes: &mut Changes) {
         let item = Item::Turn(self.fence());
-        self.head.trial = false;
+        self.head.trial = outlives_hold(self.head.trial);
         if let Some(holder) = self.head.holder.take() {
             changes.lost.push((holder, item));
             changes.dirty.add(Dirty::HOLDER);

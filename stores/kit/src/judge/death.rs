@@ -2,14 +2,21 @@
 
 use dauer_store::{Deaths, Refused};
 
+/// The deaths of an item after that of the process which held it. `runs_code` says whether that process executes user code,
+/// `trial` whether a trial of the item was open.
+#[must_use]
+pub fn death_of_holder(deaths: Deaths, runs_code: bool, trial: bool) -> Deaths {
+    deaths.after_trial(runs_code, trial && !planted!(Defect::TrialUncounted))
+}
+
 /// The deaths of an item after a worker's death that its holder reports. They are the same as before if the report is a
 /// repeat. `known` has the deaths that the holder knew before this one, `trial` says whether a trial of the item is open.
 ///
 /// # Errors
 /// [`Refused::Fenced`] if the deaths of the item are neither `known` nor those after this death.
 pub fn reported_death(deaths: Deaths, known: Deaths, trial: bool) -> Result<Deaths, Refused> {
-    if deaths == known {
-        return Ok(deaths.after_trial(true, trial));
+    if deaths == known || planted!(Defect::ReportCountedTwice) {
+        return Ok(death_of_holder(deaths, true, trial));
     }
     // The trial that was open then is closed now.
     let repeats = [false, true].iter().any(|trial| deaths == known.after_trial(true, *trial));

@@ -12,7 +12,7 @@ mod release;
 
 pub use commit::{Recall, amended_start, amender, is_shown, recall, stamp};
 pub use creation::{Creation, begun_alike, creation, is_recent, likeness, newborn, start_of, terminating};
-pub use death::reported_death;
+pub use death::{death_of_holder, reported_death};
 pub use delivery::{
     Facts, created_by, follows_end, is_known, is_own_start, is_remembered, opens, why_dropped,
 };

@@ -94,7 +94,8 @@ impl Partition {
     /// The key of the hub. The first candidate becomes it.
     pub fn key(&mut self, candidate: HubKey) -> HubKey {
         self.pristine = false;
-        *self.lists.hub.key.get_or_insert(candidate)
+        let known = self.lists.hub.key.filter(|_| !planted!(Defect::KeyReplaced));
+        *self.lists.hub.key.insert(known.unwrap_or(candidate))
     }
 
     /// Opens a session; the same again, after an unknown outcome, renews it.

@@ -1,7 +1,7 @@
 //! L3: no message, timer, task or lease without an owner that lives or a time at which it is dropped.
 
 use dauer_core::SessionId;
-use dauer_core::model::Status;
+use dauer_core::model::{Deaths, Status};
 use dauer_proto::event::ScheduledKind;
 use dauer_store::TaskDump;
 
@@ -18,6 +18,8 @@ pub(super) fn check(views: &Views<'_>, settings: &Settings) -> Finding {
         if let Some(holder) = view.dump.holder {
             tally.check(knows(views, holder), || Place::of(view.id), || unknown(holder));
         }
+        let (dump, place) = (view.dump, || Place::of(view.id));
+        trial((dump.trial, dump.holder.is_some()), dump.record.deaths, place, &mut tally);
         if !view.is_live() {
             left_behind(views, view, &mut tally);
         }
@@ -27,6 +29,18 @@ pub(super) fn check(views: &Views<'_>, settings: &Settings) -> Finding {
 
 fn knows(views: &Views<'_>, holder: SessionId) -> bool {
     views.snapshot.sessions.contains_key(&holder)
+}
+
+/// A trial ends with the hold under which it was opened, and deaths during trials are deaths of workers.
+fn trial<'p>((open, held): (bool, bool), deaths: Deaths, place: impl Fn() -> Place<'p>, tally: &mut Tally) {
+    if open {
+        tally.check(held, &place, || "has an open trial, and no session holds it".into());
+    }
+    if deaths.trials > 0 {
+        tally.check(deaths.trials <= deaths.workers, &place, || {
+            format!("counts {} deaths during trials among {} of workers", deaths.trials, deaths.workers)
+        });
+    }
 }
 
 fn unknown(holder: SessionId) -> String {
@@ -39,6 +53,7 @@ fn task(views: &Views<'_>, dump: &TaskDump, settings: &Settings, tally: &mut Tal
     if let Some(holder) = dump.holder {
         tally.check(knows(views, holder), place, || unknown(holder));
     }
+    trial((dump.trial, dump.holder.is_some()), dump.deaths, place, tally);
     let abandoned = dump.withdrawn && dump.holder.is_none();
     tally.check(!abandoned, place, || {
         "is withdrawn and held by nobody, so nothing will ever remove it".into()

@@ -1,7 +1,7 @@
 //! Mistakes with messages, tasks and leases.
 
 use dauer_audit::Invariant::{AppliedOnce, AtomicTurn, Families, NoOrphans, Readiness, SenderOrder};
-use dauer_core::model::{Class, Control, Encoded, Origin, Status};
+use dauer_core::model::{Class, Control, Deaths, Encoded, Origin, Status};
 use dauer_core::{MessageId, Revision};
 use dauer_store::TaskDump;
 
@@ -162,6 +162,17 @@ pub(crate) const ORPHANS: &[Mutant] = &[
         let task = task(world, "stopped");
         task.holder = None;
         task.withdrawn = false;
+    }),
+    mutant("a trial of a task outlives its hold", NoOrphans, "no session holds it", |world| {
+        let task = task(world, "busy");
+        (task.holder, task.trial) = (None, true);
+    }),
+    mutant("a trial of a turn outlives its hold", NoOrphans, "no session holds it", |world| {
+        let instance = world.instance("busy");
+        (instance.holder, instance.trial) = (None, true);
+    }),
+    mutant("a server's end counts as one during a trial", NoOrphans, "deaths during trials", |world| {
+        world.instance("busy").record.deaths = Deaths { workers: 1, servers: 1, trials: 2 };
     }),
     mutant("an answered task stays", NoOrphans, "is not open", |world| {
         let mut stale = task(world, "busy").clone();

@@ -5,6 +5,7 @@
 //! that it does not matter whether the store has spent the credit in the write.
 
 mod draw;
+mod held;
 mod make;
 mod pair;
 mod steps;
@@ -69,6 +70,9 @@ pub struct Met {
     pub long_mail: usize,
     pub lost_items: usize,
     pub purged: usize,
+    pub adopted: usize,
+    pub reported: usize,
+    pub trials: usize,
 }
 
 impl Met {
@@ -86,7 +90,7 @@ impl Met {
 
     /// Adds what another run has met.
     pub fn add(&mut self, other: Self) {
-        let pairs: [(&mut usize, usize); 17] = [
+        let pairs: [(&mut usize, usize); 20] = [
             (&mut self.repeated_starts, other.repeated_starts),
             (&mut self.dropped_messages, other.dropped_messages),
             (&mut self.turns, other.turns),
@@ -104,6 +108,9 @@ impl Met {
             (&mut self.long_mail, other.long_mail),
             (&mut self.lost_items, other.lost_items),
             (&mut self.purged, other.purged),
+            (&mut self.adopted, other.adopted),
+            (&mut self.reported, other.reported),
+            (&mut self.trials, other.trials),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
     }
@@ -125,8 +132,9 @@ pub async fn lockstep(stores: Stores, plan: Plan) -> Met {
     let (model, other) = (model.hub(name.clone()), other.hub(name));
     let draw = Draw::new(plan.seed);
     let (sessions, consumed, met) = (Vec::new(), Vec::new(), Met::default());
-    let (live, started, rewound, next) = (false, Vec::new(), None, 0);
-    let mut both = Both { draw, clock, model, other, sessions, live, consumed, started, rewound, next, met };
+    let (live, started, tasks, rewound, next) = (false, Vec::new(), Vec::new(), None, 0);
+    let mut both =
+        Both { draw, clock, model, other, sessions, live, consumed, started, tasks, rewound, next, met };
     for _ in 0..SESSIONS {
         both.attach().await;
     }
@@ -153,6 +161,8 @@ struct Both {
     consumed: Vec<(InstanceId, MessageId)>,
     /// Starts that clients have sent lately.
     started: Vec<(InstanceId, MessageId)>,
+    /// Tasks that sessions have had lately.
+    tasks: Vec<(InstanceId, MessageId)>,
     /// The instance that a rewind was sent to last.
     rewound: Option<InstanceId>,
     /// Grows with every id that is made.

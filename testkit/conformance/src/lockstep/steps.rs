@@ -21,7 +21,7 @@ impl Both {
     pub(super) async fn step(&mut self) {
         // What becomes ready at the same time may be won in any order.
         self.clock.advance(Duration::from_millis(1));
-        match self.draw.below(60) {
+        match self.draw.below(68) {
             0..5 => self.create().await,
             5..10 => self.send().await,
             10 => self.burst().await,
@@ -38,6 +38,10 @@ impl Both {
             45..48 => self.mail().await,
             48..52 => self.complete().await,
             52..55 => self.release().await,
+            55..58 => self.adopt().await,
+            58..61 => self.died().await,
+            61 | 62 => self.trial().await,
+            63 => self.key().await,
             _ => self.renew().await,
         }
         self.look_of_live().await;

@@ -63,7 +63,7 @@ pub async fn r09d_a_commit_clears_the_attempts(fixture: &dyn Fixture) {
     w.start("order").await;
     let session = w.session().await;
     session.release(session.turn().await.troubled(w.trouble("the code panicked"))).await;
-    session.turn().await;
+    session.trial(&session.turn().await.item(), true).await;
     w.kill(session).await;
     w.advance(PAST_LEASE).await;
     let session = w.session().await;

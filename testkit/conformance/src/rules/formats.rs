@@ -2,8 +2,8 @@
 
 use dauer_proto::event;
 use dauer_store::{
-    Checkpoint, Control, Created, DumpItem, Encoded, EntityRecord, ExecutionId, Fence, History, Kind, Lock,
-    Message, Origin, Parent, Purge, QueueKey, Record, Refused, Reuse, Status, Task,
+    Checkpoint, Control, Created, DumpItem, Encoded, EntityRecord, ExecutionId, Fence, History, HubKey, Kind,
+    Lock, Message, Origin, Parent, Purge, QueueKey, Record, Refused, Reuse, Status, Task,
 };
 
 use crate::message::ids;
@@ -18,7 +18,7 @@ pub async fn r16a_a_dump_holds_everything(fixture: &dyn Fixture) {
     let w = open!(fixture);
     w.start_with(w.start_in("held", "Refunds", |_| {})).await;
     let session = w.session().await;
-    session.turn().await;
+    session.trial(&session.turn().await.item(), true).await;
     session.renew().await;
     w.running_with_task("order").await;
     let event = w.event_to("order");
@@ -29,6 +29,7 @@ pub async fn r16a_a_dump_holds_everything(fixture: &dyn Fixture) {
     session.release(session.turn().await.failed()).await;
     w.send(w.event_to("nobody")).await;
     let held = session.task().await;
+    session.trial(&held.item(), true).await;
     let items = w.everything().await;
 
     let copy = w.beside("Copy").await;
@@ -164,13 +165,14 @@ pub async fn r16d_a_loaded_outbox_is_delivered(fixture: &dyn Fixture) {
     w.same(&copy.snapshot().await.waiting("other"), &vec![message.id], "it was delivered once");
 }
 
-/// A dump holds the hub's own values: where new instances begin, and which starts were removed lately.
+/// A dump holds the hub's own values: where new instances begin, which starts were removed lately, and the key.
 pub async fn r16e_a_dump_holds_the_values_of_the_hub(fixture: &dyn Fixture) {
     let w = open!(fixture);
     let replaced = w.start("order").await;
     w.run(|turn| Step::of(turn).ended(Status::Completed)).await;
     w.ended_again("order").await;
     w.ok(w.manage().purge(Purge::Ids(vec![instance("order")])).await, "purge");
+    let key = w.ok(w.manage().key(HubKey([1; 32])).await, "key");
     let items = w.everything().await;
     let copy = w.beside("Copy").await;
     w.ok(copy.manage().load(items.clone()).await, "load");
@@ -181,6 +183,7 @@ pub async fn r16e_a_dump_holds_the_values_of_the_hub(fixture: &dyn Fixture) {
         let known = matches!(again, Ok(Created::Repeat(_)));
         w.check(known, &format!("{which} knows a start that was replaced and removed: {again:?}"));
     }
+    w.check(copy.snapshot().await.hub().key == Some(key), "the copy has the key of the first hub");
     w.start("new").await;
     copy.start("new").await;
     let begins = |fence: Fence| (fence.epoch, fence.revision);

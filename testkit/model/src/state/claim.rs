@@ -150,16 +150,20 @@ impl State {
             holder.is_some_and(|holder| self.runs_code(holder)) || self.makes(M::ServerCountsAsWorker);
         let keeps = holder.is_some() && self.makes(M::TakeoverKeepsEpoch)
             || reclaims && self.makes(M::ReclaimKeepsEpoch);
+        let ran_code = holder.is_some_and(|holder| self.runs_code(holder));
+        let during = ran_code || self.makes(M::ServerEndCountsInTrial);
+        let during = during && !self.makes(M::TrialUncounted);
+        let keeps_trial = self.makes(M::TakeoverKeepsTrial);
         if holder.is_some() {
             self.take_turn_from_holder(id);
         }
         let Some(instance) = self.instances.get_mut(id) else { return };
         instance.epoch = if keeps { instance.epoch } else { instance.epoch.next() };
         if counts {
-            instance.record.deaths.trials += u32::from(runs_code && instance.trial);
+            instance.record.deaths.trials += u32::from(during && instance.trial);
             instance.record.deaths = instance.record.deaths.after(runs_code);
         }
-        instance.trial = false;
+        instance.trial &= keeps_trial;
         (instance.holder, instance.last_holder) = (Some(session), Some(session));
     }
 

@@ -221,6 +221,9 @@ impl State {
         (record.history_len, record.history_bytes) = (instance.history_len(), instance.history_bytes());
         record.attempts = if moment.makes(M::AttemptsKept) { old.attempts } else { 0 };
         record.deaths = if moment.makes(M::DeathsKept) { old.deaths } else { Deaths::default() };
+        if moment.makes(M::TrialDeathsKept) {
+            record.deaths.trials = old.deaths.trials;
+        }
         record.trouble = None;
         if moment.makes(M::RecordForgetsUnlocks) {
             let forgets =
@@ -259,7 +262,8 @@ impl State {
         let Some(instance) = self.instances.get_mut(id) else { return };
         let idle = instance.batch(moment, usize::MAX, true).is_none();
         let stays = then == Then::Keep && !instance.has_ended() && !(idle && moment.makes(M::KeepReleases));
-        (instance.not_before, instance.trial) = (not_before, false);
+        instance.not_before = not_before;
+        instance.trial &= moment.makes(M::CommitKeepsTrial);
         instance.holder = by.filter(|_| stays);
     }
 

@@ -18,6 +18,7 @@ impl State {
             DumpItem::Session(SessionDump { id: *id, host, expires_at, runs_code })
         }));
         let forgets = self.makes(M::DumpForgetsMemory);
+        let shows_trials = !self.makes(M::DumpForgetsTrials);
         items.extend(self.instances.iter().map(|(id, instance)| {
             let Instance {
                 record,
@@ -34,6 +35,7 @@ impl State {
             } = instance.clone();
             let (id, ready_at) = (id.clone(), instance.ready_at(self.moment));
             let memory = if forgets { Vec::new() } else { memory };
+            let trial = trial && shows_trials;
             DumpItem::Instance(Box::new(InstanceDump {
                 id,
                 record,
@@ -53,6 +55,7 @@ impl State {
             let OpenTask {
                 task, epoch, holder, attempts, deaths, mark, trial, not_before, withdrawn, ..
             } = open.clone();
+            let trial = trial && shows_trials;
             DumpItem::Task(Box::new(TaskDump {
                 task,
                 epoch,
@@ -65,7 +68,12 @@ impl State {
                 withdrawn,
             }))
         }));
-        let hub = if self.makes(M::DumpForgetsFloor) { HubDump::default() } else { self.hub };
+        let hub = if self.makes(M::DumpForgetsFloor) {
+            HubDump { key: self.hub.key, ..HubDump::default() }
+        } else {
+            self.hub
+        };
+        let hub = HubDump { key: hub.key.filter(|_| !self.makes(M::DumpForgetsKey)), ..hub };
         items.push(DumpItem::Hub(hub));
         if !self.makes(M::DumpForgetsRemovedStarts) {
             items.extend(self.removed.iter().map(|(id, at)| DumpItem::RemovedStart(*id, *at)));

@@ -22,9 +22,11 @@ impl State {
         self.held(by, &fence.instance, fence.epoch)?;
         let (counts, not_before) = (self.counts(release), self.not_before(release.delay));
         let one_count = self.makes(M::TroubleHasOneCount);
+        let keeps_trial = self.makes(M::ReleaseKeepsTrial);
         let trouble = release.trouble.clone().filter(|_| !self.makes(M::TroubleHidden));
         let Some(instance) = self.instances.get_mut(&fence.instance) else { return Err(Refused::Fenced) };
-        (instance.holder, instance.trial, instance.not_before) = (None, false, not_before);
+        (instance.holder, instance.not_before) = (None, not_before);
+        instance.trial &= keeps_trial;
         let record = &mut instance.record;
         record.attempts += u32::from(counts);
         if let Some(trouble) = trouble {
@@ -47,9 +49,11 @@ impl State {
         let key = (fence.instance.clone(), fence.task);
         let (counts, not_before) = (self.counts(release), self.not_before(release.delay));
         let mark = Some(self.now()).filter(|_| self.makes(M::ReleaseLeavesMark));
+        let keeps_trial = self.makes(M::ReleaseKeepsTrial);
         let task = self.tasks.get_mut(&key).filter(|task| task.is_held(by, fence.epoch));
         let task = task.ok_or(Refused::Fenced)?;
-        (task.holder, task.trial, task.not_before) = (None, false, not_before);
+        (task.holder, task.not_before) = (None, not_before);
+        task.trial &= keeps_trial;
         task.mark = task.mark.max(mark);
         task.attempts += u32::from(counts);
         if task.withdrawn {

@@ -173,10 +173,12 @@ impl State {
             Some(self.now()).filter(|_| !self.runs_code(session) && !self.makes(M::DetachLeavesNoMark));
         let held = self.tasks.values_mut().filter(|task| task.holder == Some(session));
         held.for_each(|task| task.mark = task.mark.max(mark));
+        let keeps_trial = self.makes(M::DetachKeepsTrial);
         let turns = self.instances.values_mut().map(|instance| (&mut instance.holder, &mut instance.trial));
         let tasks = self.tasks.values_mut().map(|task| (&mut task.holder, &mut task.trial));
         for (holder, trial) in turns.chain(tasks).filter(|(holder, _)| **holder == Some(session)) {
-            (*holder, *trial) = (None, false);
+            *holder = None;
+            *trial &= keeps_trial;
         }
         self.sessions.remove(&session);
     }

@@ -93,6 +93,7 @@ impl State {
             holder.is_some_and(|holder| self.runs_code(holder)) || self.makes(M::ServerCountsAsWorker);
         let mark = holder.filter(|holder| !self.runs_code(*holder) && !self.makes(M::ExpiryLeavesNoMark));
         let mark = mark.map(|holder| self.end_of(holder));
+        let ran_code = holder.is_some_and(|holder| self.runs_code(holder));
         self.take_task_from_holder(key);
         let wrong = self.wrong();
         let Some(task) = self.tasks.get_mut(key) else { return };
@@ -101,10 +102,11 @@ impl State {
             || reclaims && wrong.makes(M::ReclaimKeepsEpoch);
         task.epoch = if keeps { task.epoch } else { task.epoch.next() };
         if counts {
-            task.deaths.trials += u32::from(runs_code && task.trial);
+            let during = task.trial && (ran_code || wrong.makes(M::ServerEndCountsInTrial));
+            task.deaths.trials += u32::from(during && !wrong.makes(M::TrialUncounted));
             task.deaths = task.deaths.after(runs_code);
         }
-        task.trial = false;
+        task.trial &= wrong.makes(M::TakeoverKeepsTrial);
         task.mark = task.mark.max(mark);
         (task.holder, task.last_holder) = (Some(session), Some(session));
     }

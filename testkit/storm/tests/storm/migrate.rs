@@ -6,7 +6,7 @@ use crate::support::storm;
 fn older_files_are_whole_after_kills_in_the_middle_of_their_migration() {
     let run = storm(&["migrate", "--rounds", "10"]);
     assert!(run.clean, "{}", run.text);
-    assert_eq!(run.figures["copies"]["format7"], 12, "{}", run.text);
+    assert_eq!(run.figures["copies"]["format8"], 12, "{}", run.text);
     assert!(run.number("kills_while_opening") > 3, "{}", run.text);
     assert!(run.number("instances_compared") > 50 && run.number("audit_checked") > 500, "{}", run.text);
 }
