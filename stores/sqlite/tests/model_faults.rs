@@ -17,7 +17,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use support::run;
 
 /// Cases of a run that nobody asked to be longer: some ten seconds.
-const CASES: u32 = 100;
+const CASES: u32 = 200;
 
 /// Steps of a case: enough for a few turns of a few instances, and few enough to be read when one fails.
 const STEPS_MAX: usize = 40;

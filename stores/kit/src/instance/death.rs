@@ -208,6 +208,8 @@ mod tests {
         let trying = held.check_trial(ONE, &held.fence(), true).unwrap();
         held.note_trial(&trying);
         assert!(held.check_trial(TWO, &held.fence(), false).is_err(), "another session");
-        assert!(held.trial && held.release(&release(Item::Task(held.fence())), context()) && !held.trial);
+        assert!(held.trial);
+        assert!(held.release(&release(Item::Task(held.fence())), context()), "the task stays");
+        assert!(!held.trial, "the task was given back");
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use dauer_sqlite::Clock;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Class, Completion, Control, Details, ExecutionId, Fence, History, Item, Message,
-    Purge, Query, Record, Release, Status, Then, Timestamp, Trouble, TroubleKind,
+    Checkpoint, ClaimedTurn, Class, Completion, Control, Death, Deaths, Details, ExecutionId, Fence, History,
+    HubKey, Item, Message, Purge, Query, Record, Release, Status, TaskFence, TaskName, Then, Timestamp,
+    Trial, Trouble, TroubleKind,
 };
 
-use super::Lockstep;
 use super::op::{INSTANCES, Op, Turn};
 use super::request::Request;
+use super::{Lockstep, Session};
 use crate::support::build::{instance, message, start, step, task};
 
 fn id(number: u8) -> String {
@@ -27,6 +28,9 @@ impl Op {
             | Self::ClaimTasks(by)
             | Self::Complete(by)
             | Self::Release(by, _)
+            | Self::Adopt(by, _)
+            | Self::Died(by, _)
+            | Self::Trial(by, _)
             | Self::Renew(by)
             | Self::Replace(by, _) => *by,
             _ => 0,
@@ -89,6 +93,16 @@ fn next_of(step: &Checkpoint, before: &Details) -> ClaimedTurn {
     ClaimedTurn { fence, record, messages: Vec::new(), more: false, history: None, now: Timestamp(0) }
 }
 
+impl Session {
+    /// The last turn and the last task that it has, with the deaths that it knows.
+    fn held(&mut self) -> Vec<(Item, &mut Deaths)> {
+        let turn = self.turns.last_mut();
+        let turn = turn.map(|turn| (Item::Turn(turn.fence.clone()), &mut turn.record.deaths));
+        let task = self.tasks.last_mut().map(|lease| (Item::Task(lease.fence.clone()), &mut lease.deaths));
+        turn.into_iter().chain(task).collect()
+    }
+}
+
 impl Lockstep {
     /// The call that an operation means now; `None` when there is nothing to do it with.
     pub(super) fn make(&mut self, op: &Op) -> Option<Request> {
@@ -141,8 +155,38 @@ impl Lockstep {
                 }
                 Request::Release(session.id, releases)
             }
+            Op::Adopt(..) | Op::Died(..) | Op::Trial(..) => self.make_held(by, op)?,
+            Op::Key(byte) => Request::Key(HubKey([*byte; 32])),
             Op::Renew(_) => Request::Renew(session.id),
             Op::Advance(_) | Op::Replace(..) | Op::Reopen | Op::Crash => return None,
         })
+    }
+
+    /// The call about what sessions hold.
+    fn make_held(&mut self, by: usize, op: &Op) -> Option<Request> {
+        let session = &mut self.sessions[by];
+        match op {
+            Op::Adopt(_, of) => {
+                let id = session.id;
+                let of = usize::from(*of) % self.sessions.len();
+                let TaskFence { task, instance, .. } = self.sessions[of].tasks.last()?.fence.clone();
+                Some(Request::Adopt(id, vec![TaskName { instance, task }]))
+            }
+            Op::Died(_, tried) => {
+                let deaths = session.held().into_iter().map(|(item, known)| {
+                    let before = *known;
+                    *known = known.after_trial(true, *tried);
+                    Death { item, known: before }
+                });
+                let deaths: Vec<Death> = deaths.collect();
+                (!deaths.is_empty()).then(|| Request::Died(session.id, deaths))
+            }
+            Op::Trial(_, open) => {
+                let trials = session.held().into_iter().map(|(item, _)| Trial { item, open: *open });
+                let trials: Vec<Trial> = trials.collect();
+                (!trials.is_empty()).then(|| Request::Trial(session.id, trials))
+            }
+            _ => None,
+        }
     }
 }

@@ -20,6 +20,14 @@ pub(crate) enum Op {
     ClaimTasks(u8),
     Complete(u8),
     Release(u8, bool),
+    /// Adopts a task that another session has, or this one.
+    Adopt(u8, u8),
+    /// Reports that a worker died, during a trial or not.
+    Died(u8, bool),
+    /// Opens a trial or closes it.
+    Trial(u8, bool),
+    /// Asks for the key of the hub.
+    Key(u8),
     Renew(u8),
     /// A session ends, by itself or by proof of death, and another one begins.
     Replace(u8, bool),
@@ -94,6 +102,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => session.clone().prop_map(Op::ClaimTasks),
         3 => session.clone().prop_map(Op::Complete),
         2 => (session.clone(), any::<bool>()).prop_map(|(by, failed)| Op::Release(by, failed)),
+        2 => (session.clone(), 0..3_u8).prop_map(|(by, of)| Op::Adopt(by, of)),
+        2 => (session.clone(), any::<bool>()).prop_map(|(by, tried)| Op::Died(by, tried)),
+        1 => (session.clone(), any::<bool>()).prop_map(|(by, open)| Op::Trial(by, open)),
+        1 => (0..3_u8).prop_map(Op::Key),
         1 => session.clone().prop_map(Op::Renew),
         1 => (session, any::<bool>()).prop_map(|(by, dead)| Op::Replace(by, dead)),
         1 => Just(Op::Reopen),

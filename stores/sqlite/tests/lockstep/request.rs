@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use dauer_faults::Op;
 use dauer_store::{
-    Checkpoint, ClaimedTurn, Completion, Create, Credit, Host, Mail, Manage, Message, Next, Purge, Refused,
-    Release, SessionId, TaskLease, Work,
+    Checkpoint, ClaimedTurn, Completion, Create, Credit, Death, Host, HubKey, Mail, Manage, Message, Next,
+    Purge, Refused, Release, SessionId, TaskLease, TaskName, Trial, Work,
 };
 
 use crate::support::claims::{look, want};
@@ -31,6 +31,10 @@ pub(crate) enum Request {
     ClaimTasks(SessionId),
     Complete(SessionId, Vec<Completion>),
     Release(SessionId, Vec<Release>),
+    Adopt(SessionId, Vec<TaskName>),
+    Died(SessionId, Vec<Death>),
+    Trial(SessionId, Vec<Trial>),
+    Key(HubKey),
     Renew(SessionId),
 }
 
@@ -101,6 +105,10 @@ impl Request {
             Self::ClaimTurns(_) | Self::ClaimTasks(_) => Op::Next,
             Self::Commit(..) => Op::CommitTurns,
             Self::Complete(..) => Op::CompleteActivities,
+            Self::Adopt(..) => Op::Adopt,
+            Self::Died(..) => Op::Died,
+            Self::Trial(..) => Op::Trial,
+            Self::Key(_) => Op::Key,
             _ => return None,
         })
     }
@@ -116,6 +124,9 @@ impl Request {
             Self::Commit(by, batch) => each(batch, |batch| Self::Commit(*by, batch)),
             Self::Complete(by, batch) => each(batch, |batch| Self::Complete(*by, batch)),
             Self::Release(by, batch) => each(batch, |batch| Self::Release(*by, batch)),
+            Self::Adopt(by, batch) => each(batch, |batch| Self::Adopt(*by, batch)),
+            Self::Died(by, batch) => each(batch, |batch| Self::Died(*by, batch)),
+            Self::Trial(by, batch) => each(batch, |batch| Self::Trial(*by, batch)),
             other => vec![other.clone()],
         }
     }
@@ -194,6 +205,21 @@ impl Side {
             }
             Request::Release(id, batch) => {
                 reply.parts = self.session(id).release(batch).await.iter().map(part).collect();
+            }
+            Request::Adopt(id, names) => {
+                let answers = self.session(id).adopt(names).await;
+                reply.parts = answers.iter().map(part).collect();
+                reply.tasks = answers.into_iter().flatten().flatten().collect();
+            }
+            Request::Died(id, batch) => {
+                reply.parts = self.session(id).died(batch).await.iter().map(part).collect();
+            }
+            Request::Trial(id, batch) => {
+                reply.parts = self.session(id).trial(batch).await.iter().map(part).collect();
+            }
+            // A key does not show its bytes.
+            Request::Key(candidate) => {
+                reply.parts = vec![part(&self.hub.key(candidate).await.map(|key| key.0))];
             }
             Request::Renew(id) => reply.parts = vec![list(self.session(id).renew().await).0],
         }
