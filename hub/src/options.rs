@@ -111,6 +111,10 @@ pub(crate) const TASK_ROOM_PATIENCE: Duration = Duration::from_millis(10);
 /// kind waiting: poison that is worth looking for kills sooner. So activities that take long go on after a power loss.
 pub(crate) const SUSPECT_YOUNG: Duration = Duration::from_secs(60);
 
+/// For how long a session wins nothing after one of several such items has begun. Code that kills its process as it begins does so within
+/// this time, and a tenth of a second without new work does no harm after a death.
+pub(crate) const SUSPECT_SETTLE: Duration = Duration::from_millis(100);
+
 /// The shortest delay of an item with which workers have died and which has no place here: a place may be free in a moment,
 /// and a hundred of them a second cost less than the activities that they wait for.
 pub(crate) const SUSPECT_DELAY_MIN: Duration = Duration::from_secs(1);

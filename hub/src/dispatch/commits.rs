@@ -95,7 +95,7 @@ impl Dispatch {
                 self.tasks.settle(completions.len() + take.saturating_sub(committed.taken.len()));
                 for lease in std::mem::take(&mut committed.taken) {
                     // They are new: nothing has died with them.
-                    self.begin_or_put_back(Suspect::Task(Box::new(lease)), true);
+                    self.begin_task_or_put_back(lease, true);
                 }
                 if current {
                     self.continued(pending, committed);

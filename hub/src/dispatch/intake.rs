@@ -94,7 +94,7 @@ impl Dispatch {
         }
         let env = &self.session.env;
         let (grant, timer) = self.room.grant(load, || env.steady());
-        let grant = if self.suspects.is_full() { Grant::default() } else { grant };
+        let grant = if self.suspects.is_full(env.steady()) { Grant::default() } else { grant };
         if let Some(until) = timer {
             self.wait_for_tasks(until);
         }

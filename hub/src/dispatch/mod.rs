@@ -82,8 +82,8 @@ enum Step {
     TaskReleased,
     /// An item that had not begun was given back, which is this step.
     Left(Box<Step>),
-    /// A time has come that a trial waits for.
-    TrialMayGoOn,
+    /// A time has come that suspects or a trial wait for.
+    LookAgain,
     /// The store has noted that a trial is open; false when its item is not held any more.
     TrialOpened(bool),
     /// The store has noted that the trial is over.
@@ -254,7 +254,7 @@ impl Dispatch {
                 self.take(*step);
             }
             // The loop goes on with it.
-            Step::TrialMayGoOn => {}
+            Step::LookAgain => {}
             Step::TrialOpened(open) => self.trial_opened(open),
             Step::TrialClosed => self.trial_closed(),
             // The store offers it again.

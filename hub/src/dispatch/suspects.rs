@@ -25,7 +25,7 @@ use dauer_store::{Cause, Item, Refused, Steady, TaskLease, Trial};
 use super::hold::{Begin, Ticket};
 use super::{Dispatch, Step, activity, turn};
 use crate::backoff;
-use crate::options::{SUSPECT_DELAY_MAX, SUSPECT_DELAY_MIN, SUSPECT_YOUNG, TRIAL_REST};
+use crate::options::{SUSPECT_DELAY_MAX, SUSPECT_DELAY_MIN, SUSPECT_SETTLE, SUSPECT_YOUNG, TRIAL_REST};
 use crate::session::Session;
 
 /// A turn or task that has not begun.
@@ -165,6 +165,10 @@ pub(super) struct Suspects {
     began_at: Steady,
     /// When a suspect was last given a place.
     placed_at: Steady,
+    /// How many suspects have come since one last began.
+    met: usize,
+    /// Until then nothing is won, because one of several suspects has just begun.
+    settles_at: Steady,
 }
 
 impl Suspects {
@@ -179,6 +183,8 @@ impl Suspects {
             rests_until: now,
             began_at: now,
             placed_at: now,
+            met: 0,
+            settles_at: now,
         }
     }
 
@@ -187,15 +193,17 @@ impl Suspects {
         self.trying.is_some() && !planted::is_on(Bug::TrialBesideOthers)
     }
 
-    /// Whether an item with these deaths may wait for room. Suspects may not: the next death would count for them, too.
-    pub(super) fn may_wait(&self, deaths: Deaths) -> bool {
+    /// Whether an item with these deaths is treated like any other now: it may begin, and may wait here for room. Suspects may not
+    /// wait: the next death would count for them, too.
+    pub(super) fn lets_begin(&self, deaths: Deaths) -> bool {
         !self.is_closed() && (deaths.workers == 0 || !self.is_on)
     }
 
-    /// Whether the session may win nothing: because of a trial; or, for as long as a write takes, because suspects wait for the
-    /// release of others, of which there would be more and more.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_closed() || self.leaving > 0 && !self.ready.is_empty()
+    /// Whether the session may win nothing: because of a trial; for as long as a write takes, because suspects wait for the
+    /// release of others, of which there would be more and more; or because one of several has just begun, and would take along
+    /// what is won meanwhile if it kills at once.
+    pub(super) fn is_full(&self, now: Steady) -> bool {
+        self.is_closed() || self.leaving > 0 && !self.ready.is_empty() || now < self.settles_at
     }
 
     /// Something begins.
@@ -261,8 +269,8 @@ pub(super) fn counted(deaths: Deaths) -> u32 {
 }
 
 impl Dispatch {
-    /// Whether the turn or task has to be treated with care. One that is known to kill is not executed here at all.
-    pub(super) fn is_suspect(&self, suspect: &Suspect) -> bool {
+    /// Whether the turn or task has to be treated with care. One that is known to kill is not executed at all.
+    fn is_suspect(&self, suspect: &Suspect) -> bool {
         let session = &self.session;
         self.suspects.is_on
             && suspect.deaths() > 0
@@ -272,7 +280,7 @@ impl Dispatch {
             }
     }
 
-    /// Begins a turn or task that this host has just been given, at the latest when its suspects begin; or gives it back.
+    /// Begins a turn or task that this host has just won or taken, now or with the other suspects; or gives it back.
     pub(super) fn begin_or_put_back(&mut self, suspect: Suspect, has_room: bool) {
         if !self.is_suspect(&suspect) {
             return match self.suspects.is_closed() {
@@ -283,6 +291,7 @@ impl Dispatch {
         let (now, random) = (self.session.env.steady(), self.session.env.random());
         let (slots, deaths) = (self.room.slots(), suspect.deaths());
         let suspects = &mut self.suspects;
+        suspects.met = suspects.met.saturating_add(1);
         if self.stopping {
             self.put_back(suspect, Duration::ZERO);
         } else if is_alone(deaths, slots) {
@@ -302,6 +311,14 @@ impl Dispatch {
         }
     }
 
+    /// The same for a task.
+    pub(super) fn begin_task_or_put_back(&mut self, lease: TaskLease, has_room: bool) {
+        match self.suspects.lets_begin(lease.deaths) {
+            true => self.begin_task(lease),
+            false => self.begin_or_put_back(Suspect::Task(Box::new(lease)), has_room),
+        }
+    }
+
     fn begin_now(&mut self, suspect: Suspect) {
         match suspect {
             Suspect::Turn(begin) => self.begin(*begin),
@@ -310,7 +327,7 @@ impl Dispatch {
     }
 
     /// Gives an item back that has not begun, without blame, if it is still this host's. Until that is durable, no suspect begins.
-    pub(super) fn put_back(&mut self, suspect: Suspect, delay: Duration) {
+    fn put_back(&mut self, suspect: Suspect, delay: Duration) {
         let released = match suspect {
             Suspect::Turn(begin) if !self.is_current(&begin) => return self.answer_all(begin.completions),
             Suspect::Turn(begin) => {
@@ -333,6 +350,11 @@ impl Dispatch {
             || self.suspects.leaving > 0 && !planted::is_on(Bug::SurplusStays) && !self.stopping
         {
             return;
+        }
+        if std::mem::take(&mut self.suspects.met) > 1 && !planted::is_on(Bug::SurplusStays) {
+            let settled = self.session.env.steady().after(SUSPECT_SETTLE);
+            self.suspects.settles_at = settled;
+            self.look_again_at(settled);
         }
         for suspect in std::mem::take(&mut self.suspects.ready) {
             if !self.stopping && self.is_held(&suspect) {
@@ -366,7 +388,7 @@ impl Dispatch {
         };
         tracing::warn!(item = ?suspect.item(), deaths = suspect.deaths(), "an item is about to run alone");
         self.suspects.trying = Some(Trying { phase: Phase::Quiet { suspect, until }, since: now });
-        self.look_at_trial_at(until);
+        self.look_again_at(until);
         if !self.suspects.is_closed() {
             return;
         }
@@ -382,9 +404,9 @@ impl Dispatch {
         }
     }
 
-    /// The trial may go on at that time.
-    fn look_at_trial_at(&mut self, at: Steady) {
-        self.steps.push(self.session.env.sleep_until(at).map(|()| Step::TrialMayGoOn).boxed());
+    /// Has the loop come round at that time.
+    fn look_again_at(&mut self, at: Steady) {
+        self.steps.push(self.session.env.sleep_until(at).map(|()| Step::LookAgain).boxed());
     }
 
     /// Goes on with the trial, if it does not wait for anything.
@@ -439,7 +461,7 @@ impl Dispatch {
         let (key, item, until) = (suspect.key(), suspect.item(), now.after(self.suspects.quiet));
         self.suspects.places.add(key, suspect.deaths(), now);
         self.suspects.trying = Some(Trying { phase: Phase::Runs { key, item, until }, since });
-        self.look_at_trial_at(until);
+        self.look_again_at(until);
         self.begin_now(suspect);
     }
 

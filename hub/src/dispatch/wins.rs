@@ -84,13 +84,13 @@ impl Dispatch {
         }
         self.wins.received_all(&turns, &tasks);
         for turn in turns {
-            match self.suspects.may_wait(turn.record.deaths) {
+            match self.suspects.lets_begin(turn.record.deaths) {
                 true => self.wins.turns.push_back(turn),
                 false => self.won_turn(turn),
             }
         }
         for lease in tasks {
-            match self.suspects.may_wait(lease.deaths) {
+            match self.suspects.lets_begin(lease.deaths) {
                 true => self.wins.tasks.push_back(lease),
                 false => self.won_task(lease),
             }
@@ -135,7 +135,7 @@ impl Dispatch {
     fn won_task(&mut self, lease: TaskLease) {
         let has_room = self.room.for_won_tasks(self.load()) > 0;
         self.tasks.take(1);
-        self.begin_or_put_back(Suspect::Task(Box::new(lease)), has_room);
+        self.begin_task_or_put_back(lease, has_room);
     }
 
     pub(super) fn won_turn(&mut self, turn: ClaimedTurn) {

@@ -31,6 +31,8 @@ pub struct Config {
     pub without_hosts: usize,
     /// The hub whose instances come and go is missing.
     pub without_churn: bool,
+    /// The world whose code kills its process is missing.
+    pub without_killers: bool,
     /// Neither the operator nor its poison are there.
     pub without_operator: bool,
     /// What is wrong in the code.
@@ -97,6 +99,9 @@ impl fmt::Display for Config {
         }
         if self.without_churn {
             f.write_str(" --without-churn")?;
+        }
+        if self.without_killers {
+            f.write_str(" --without-killers")?;
         }
         if self.without_operator {
             f.write_str(" --without-operator")?;

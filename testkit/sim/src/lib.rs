@@ -11,7 +11,8 @@
 //! 4. `hosts`, `code`, `clients`, `cases`, `operator`: those who take part; `journal`: every commit, whoever heard of
 //!    it; `history`: every call of a client and its answer;
 //! 5. `churn`: a second hub whose instances come and go, `rivals`: its clients, `errand`: what they start;
-//! 6. [`run()`]: all of it, until everything has finished; `check`: outcomes, auditor, replay; `history`:
+//! 6. `killers`: a world of its own, whose code kills its process;
+//! 7. [`run()`]: all of it, until everything has finished; `check`: outcomes, auditor, replay; `history`:
 //!    linearizability; `liveness`: L1 to L4; [`coverage`]: whether everything was tested at all.
 //!
 //! ```
@@ -41,6 +42,7 @@ mod hosts;
 pub mod hunt;
 mod interpret;
 mod journal;
+pub mod killers;
 pub mod kinds;
 mod line;
 mod liveness;
@@ -66,7 +68,7 @@ pub use config::Config;
 pub use env::SimEnv;
 pub use hosts::HOSTS;
 pub use interpret::Seen;
-pub use outcome::{Churned, Outcome, Statistics};
+pub use outcome::{Churned, Killed, Outcome, Statistics};
 pub use run::run;
 pub use shrink::{Shrunk, shrink};
 pub use trace::Trace;

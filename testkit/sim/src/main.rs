@@ -97,6 +97,9 @@ struct LeftOut {
     /// The hub whose instances come and go.
     #[arg(long)]
     without_churn: bool,
+    /// The world whose code kills its process.
+    #[arg(long)]
+    without_killers: bool,
     /// The operator, and the instance that nobody can run.
     #[arg(long)]
     without_operator: bool,
@@ -132,6 +135,7 @@ impl LeftOut {
             without_steps: self.without_steps.iter().map(step).collect::<Result<_, _>>()?,
             without_hosts: self.without_hosts,
             without_churn: self.without_churn,
+            without_killers: self.without_killers,
             without_operator: self.without_operator,
             #[cfg(feature = "planted")]
             planted: self.planted.as_deref().map(planted::by_name).transpose()?,

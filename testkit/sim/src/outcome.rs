@@ -85,6 +85,8 @@ pub struct Statistics {
     pub duration: Duration,
     /// What happened to instances that come and go.
     pub churned: Churned,
+    /// What killed processes.
+    pub killed: Killed,
     /// What happened how often.
     pub coverage: Coverage,
 }
@@ -110,6 +112,52 @@ pub struct Churned {
     pub removed: u64,
     /// Hubs that were deleted.
     pub hubs_deleted: u64,
+}
+
+/// How often code killed its process, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Killed {
+    /// Turns and activities that killed.
+    pub poison: u64,
+    /// Processes that died while these ran there.
+    pub deaths: u64,
+    /// Instances beside them.
+    pub healthy: u64,
+    /// Trials that began.
+    pub trials: u64,
+    /// Deaths by a suspect as it began.
+    pub at_once: u64,
+    /// Suspects that died with these before they began.
+    pub unbegun: u64,
+    /// Power losses of all hosts at once.
+    pub losses: u64,
+}
+
+impl Killed {
+    /// Each figure with its name.
+    #[must_use]
+    pub fn figures(&self) -> [(&'static str, u64); 7] {
+        [
+            ("poison", self.poison),
+            ("deaths with it", self.deaths),
+            ("healthy beside it", self.healthy),
+            ("trials", self.trials),
+            ("deaths at once", self.at_once),
+            ("suspects that died before they began", self.unbegun),
+            ("power losses", self.losses),
+        ]
+    }
+
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Self) {
+        self.poison += other.poison;
+        self.deaths += other.deaths;
+        self.healthy += other.healthy;
+        self.trials += other.trials;
+        self.at_once += other.at_once;
+        self.unbegun += other.unbegun;
+        self.losses += other.losses;
+    }
 }
 
 impl Churned {
@@ -176,11 +224,21 @@ impl Statistics {
         self.certain += other.certain;
         self.duration += other.duration;
         self.churned.add(&other.churned);
+        self.killed.add(&other.killed);
         self.coverage.add(&other.coverage);
     }
 }
 
 impl Outcome {
+    /// The outcome of a seed with that of its killers.
+    pub(crate) fn with(mut self, killers: Self) -> Self {
+        self.trace_hash = self.trace_hash.rotate_left(5) ^ killers.trace_hash;
+        self.trace.extend(killers.trace);
+        self.statistics.killed = killers.statistics.killed;
+        self.violations.extend(killers.violations);
+        self
+    }
+
     /// The violation that says most: that not everything has finished is true of nearly every failure.
     #[must_use]
     pub fn telling(&self) -> Option<&str> {

@@ -23,6 +23,7 @@ use crate::history::ClientHistory;
 use crate::hosts::{self, Hosts, Registries};
 use crate::interpret::{self, Effects};
 use crate::journal::Journal;
+use crate::killers;
 use crate::kinds::Kind;
 use crate::liveness::{self, RECOVERY_MAX};
 use crate::lookout::Lookout;
@@ -94,6 +95,9 @@ pub fn run(seed: u64, config: &Config) -> Outcome {
     let outcome =
         Outcome { seed, trace_hash: trace.hash(), trace: trace.take_lines(), statistics, violations };
     world.executor.shut_down();
+    if killers::is_in(seed, config) {
+        return outcome.with(killers::run_world(seed, config.trace));
+    }
     outcome
 }
 

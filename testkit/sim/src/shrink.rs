@@ -29,6 +29,7 @@ fn parts(seed: u64) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     parts.push(Box::new(|config| config.without_operator = true));
     parts.push(Box::new(|config| config.without_churn = true));
+    parts.push(Box::new(|config| config.without_killers = true));
     let swarm = Swarm::draw(&mut Random::stream(seed, 1)).with_streams(&mut Random::stream(seed, STREAMS));
     let kinds: Vec<Kind> = swarm.rates.keys().copied().collect();
     let steps: Vec<usize> = Case::draw(seed).iter().map(|case| case.program.steps.len()).collect();
