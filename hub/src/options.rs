@@ -164,7 +164,7 @@ pub struct HostOptions {
     /// a turn is stalled. Processes die of other causes, too, but seldom as often as this in the trials of one healthy item.
     pub trial_deaths_max: u32,
     /// How long a task rests that a server held when its session ended: a worker may still execute it, and answers when it has
-    /// found a server again. Well above the 30 s after which the slowest published SDK comes again (docs/SERVER.md).
+    /// found a server again. Above the 142 s that the slowest published SDK took after a long outage (docs/SERVER.md).
     pub restart_grace: Duration,
     /// How long a stopping host waits for what it has in flight.
     pub drain_max: Duration,
@@ -191,7 +191,7 @@ impl Default for HostOptions {
             task_attempts_max: 10,
             trial_quiet: Duration::from_secs(15),
             trial_deaths_max: 7,
-            restart_grace: Duration::from_secs(60),
+            restart_grace: Duration::from_secs(180),
             drain_max: Duration::from_secs(10),
             trouble: TroublePolicy::default(),
             limits: TurnLimits::default(),

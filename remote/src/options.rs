@@ -17,7 +17,7 @@ pub struct Options {
     pub reconnect_grace: Duration,
     /// How long a task rests that another server had handed out: its worker may execute it, and answers when it has found a
     /// server again. Counted from the end of that server's session, and from the moment at which this server began to listen.
-    /// Well above the 30 s after which the slowest published SDK comes again (docs/SERVER.md).
+    /// Above the 142 s that the slowest published SDK took to come again after a long outage (docs/SERVER.md).
     pub restart_grace: Duration,
     /// How long this server had been listening when the hub was opened.
     pub listened_for: Duration,
@@ -51,7 +51,7 @@ impl Default for Options {
         Self {
             turn_answer_max: Duration::from_secs(300),
             reconnect_grace: Duration::from_secs(10),
-            restart_grace: Duration::from_secs(60),
+            restart_grace: Duration::from_secs(180),
             listened_for: Duration::ZERO,
             received_after: Duration::from_secs(60),
             trial_quiet: Duration::from_secs(15),

@@ -139,7 +139,7 @@ pub(crate) struct Settings {
     /// Bytes of the largest work item that workers can read. [default: 4194304]
     #[arg(long, value_name = "BYTES", env = "DAUER_ITEM_BYTES")]
     pub(crate) item_bytes: Option<usize>,
-    /// How long an activity rests that a server handed out before it ended: its worker may execute it still. [default: 60s]
+    /// How long an activity rests that a server handed out before it ended: its worker may execute it still. [default: 3m]
     #[arg(long, value_name = "DURATION", env = "DAUER_RESTART_GRACE")]
     #[serde(deserialize_with = "as_on_the_command_line")]
     pub(crate) restart_grace: Option<Span>,

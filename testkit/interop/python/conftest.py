@@ -10,7 +10,8 @@ from server import Server
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("server")).start()
+    # Workers are killed here, and none comes again: what they had is begun again soon.
+    running = Server(tmp_path_factory.mktemp("server"), "--reconnect-grace", "2s").start()
     yield running
     running.stop()
 

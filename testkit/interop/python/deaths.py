@@ -21,7 +21,7 @@ HAS_SETTINGS = os.environ.get("INTEROP_SETTINGS") != "off"
 # The flags of `dauer serve` for the times that are shortened here.
 RESTART_GRACE, RECONNECT_GRACE, TRIAL_QUIET = "--restart-grace", "--reconnect-grace", "--trial-quiet"
 # What `dauer serve` uses without the flag.
-RESTART_GRACE_DEFAULT_SECONDS = 60.0
+RESTART_GRACE_DEFAULT_SECONDS = 180.0
 
 SCRIPT = Path(__file__).with_name("deaths_worker.py")
 START_SECONDS = 30

@@ -53,7 +53,7 @@ def expected(kind: str, number: int):
 
 class Soak:
     def __init__(self, folder: Path, seconds: float, seed: int):
-        self.server = Server(folder, "--log", "error").start()
+        self.server = Server(folder, "--log", "error", "--restart-grace", "5s", "--reconnect-grace", "2s").start()
         self.random, self.seconds = random.Random(seed), seconds
         self.over = threading.Event()
         self.workers = [self.worker() for _ in range(WORKERS)]

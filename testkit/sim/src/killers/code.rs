@@ -147,5 +147,5 @@ fn orchestrate(work: TurnWork) -> TurnDone {
     } else {
         Vec::new()
     };
-    TurnDone { answer: Answer { actions, ..Answer::default() }, live: None, past, receipt: None }
+    TurnDone { answer: Answer { actions, ..Answer::default() }, live: None, past, receipt: None, build: None }
 }
