@@ -17,7 +17,7 @@ use dauer_proto::WorkItem;
 use dauer_store::{Steady, TaskFence, TaskName};
 
 use crate::custody::{Claimed, Found};
-use crate::state::{AWAY, Dispatched, Place, Side, Size, StreamId};
+use crate::state::{AWAY, Dispatched, Place, Side, Size, State, StreamId};
 use crate::trial::Trial;
 use crate::workers::Workers;
 
@@ -286,9 +286,10 @@ impl<'w> Flight<'w> {
 
     /// Sends the item to a worker, if one can take it.
     fn send(&mut self, load: &Load<'_>, now: Steady) -> Launch {
-        let options = self.workers.options();
+        let workers = self.workers;
+        let options = workers.options();
         let streamed_from = if self.whole { usize::MAX } else { options.history_streamed_from };
-        let mut state = self.workers.state();
+        let mut state = workers.state();
         if let Work::Turn(instance) = &load.work {
             let until = state.debts.end(instance, now);
             if until.is_some() || state.is_out(&load.work, &self.tokens) {
@@ -334,6 +335,17 @@ impl<'w> Flight<'w> {
         {
             return Launch::Rests(self.workers.listens_long_from());
         }
+        self.send_to((stream, streamed, names_tokens), load, now, &mut state)
+    }
+
+    /// Sends the item to the worker on that stream, which the state has just named.
+    fn send_to(
+        &mut self,
+        (stream, streamed, names_tokens): (StreamId, bool, bool),
+        load: &Load<'_>,
+        now: Steady,
+        state: &mut State,
+    ) -> Launch {
         let dispatched = Dispatched {
             stream,
             side: load.side(),
@@ -356,7 +368,7 @@ impl<'w> Flight<'w> {
         self.asked.insert(stream);
         self.at = Whereabouts::With(stream);
         let trial = self.trial.as_mut().map(|trial| {
-            trial.begins(now, options.trial_quiet);
+            trial.begins(now, self.workers.options().trial_quiet);
             trial.ends()
         });
         Launch::Sent(trial.unwrap_or_else(|| self.patience(load.side())))

@@ -196,8 +196,9 @@ mod tests {
         let mut instance = opened(held_by(ONE));
         let fence = instance.fence();
         let release_turn = release(Item::Turn(fence.clone()));
-        let releasing = instance.check_release(ONE, &fence, &release_turn).unwrap();
-        instance.release(releasing, context(), &mut Changes::default());
+        let known = (context(), &Known::default());
+        let Ok(releasing) = instance.check_release(ONE, &fence, &release_turn, known);
+        instance.release(releasing.unwrap(), &mut Changes::default());
         assert!(!instance.trial);
         let mut instance = opened(held_by(ONE));
         instance.let_go(&mut Changes::default());
