@@ -243,6 +243,7 @@ async fn succeeds(_: OrchestrationContext, n: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn worker_of_another_build_retries_stalled_instances() {
+    const FINE: Orchestration<u32, u32> = Orchestration::new("fine");
     let hub = dauer::open("memory:").unwrap();
     let old =
         |worker: dauer::WorkerBuilder| worker.orchestration(ORDER, panics).options(patient()).build_id("old");
@@ -252,8 +253,10 @@ async fn worker_of_another_build_retries_stalled_instances() {
     assert_eq!(stalled.trouble.unwrap().build.as_deref(), Some("old"));
     first.stop().await;
 
-    let again = Running::on(&hub, old);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let again = Running::on(&hub, |worker| old(worker).orchestration(FINE, succeeds));
+    // The worker has attached by the time of its output.
+    let fine = again.client.start(FINE, &1).await.unwrap();
+    assert_eq!(fine.output_within(SOON).await.unwrap(), 1);
     assert_eq!(handle.status().await.unwrap().unwrap().attempts, 1, "the same build would only fail again");
     again.stop().await;
 

@@ -195,7 +195,10 @@ fn the_json_of_an_instance_is_version_1() {
     assert_eq!(waiting("event")["open"], json("[]"));
     assert_eq!(waiting("event")["workers"], serde_json::Value::Null, "nothing would be there to do for one");
     assert_eq!(steady(&waiting("sleep")["open"].to_string()), r#"[{"due":"T","kind":"timer"}]"#);
-    let open = format!(r#"[{{"kind":"child","id":"{}","name":"event","status":"running"}}]"#, child(&folder));
+    let open = format!(
+        r#"[{{"kind":"child","id":"{}","name":"event","status":"running","trouble":null}}]"#,
+        child(&folder)
+    );
     assert_eq!(waiting("parent")["open"], json(&open));
 }
 

@@ -20,6 +20,7 @@ pub fn uncalled(op: Op) -> Option<&'static str> {
         Op::Close => Some("the store ends with its run"),
         Op::Key | Op::Adopt | Op::Died => Some("servers of workers elsewhere call it"),
         Op::Trial => Some("hosts that run suspects alone call it"),
+        Op::Retry => Some("operators and hosts of another build call it"),
         _ => None,
     }
 }
