@@ -134,16 +134,15 @@ pub struct Killed {
 }
 
 impl Killed {
-    /// Each figure with its name.
+    /// Each figure that many seeds must have, with its name.
     #[must_use]
-    pub fn figures(&self) -> [(&'static str, u64); 7] {
+    pub fn figures(&self) -> [(&'static str, u64); 6] {
         [
             ("poison", self.poison),
             ("deaths with it", self.deaths),
             ("healthy beside it", self.healthy),
             ("trials", self.trials),
             ("deaths at once", self.at_once),
-            ("suspects that died before they began", self.unbegun),
             ("power losses", self.losses),
         ]
     }
