@@ -20,6 +20,7 @@
 //! ```
 
 mod again;
+mod apart;
 pub mod batch;
 mod cases;
 mod chaos;
