@@ -35,6 +35,8 @@ pub struct Config {
     pub without_killers: bool,
     /// Neither the operator nor its poison are there.
     pub without_operator: bool,
+    /// The scenario of servers whose workers have lives of their own.
+    pub apart: bool,
     /// What is wrong in the code.
     #[cfg(feature = "planted")]
     pub planted: Option<Bug>,
@@ -87,6 +89,9 @@ impl fmt::Display for Config {
         let list = |f: &mut fmt::Formatter<'_>, name: &str, items: Vec<String>| {
             if items.is_empty() { Ok(()) } else { write!(f, " --{name} {}", items.join(",")) }
         };
+        if self.apart {
+            f.write_str(" --apart")?;
+        }
         if self.calm {
             f.write_str(" --calm")?;
         }

@@ -21,6 +21,7 @@
 //! ```
 
 mod again;
+mod apart;
 pub mod batch;
 mod cases;
 mod chaos;

@@ -10,6 +10,7 @@ use dauer_store::{Env, HubName, Manage, Timestamp};
 use futures::FutureExt;
 use futures::future::{join, join_all, select};
 
+use crate::apart;
 use crate::cases::Case;
 use crate::chaos::{Chaos, STORE_SKEW_MAX};
 use crate::check::Check;
@@ -80,6 +81,9 @@ struct World {
 pub fn run(seed: u64, config: &Config) -> Outcome {
     #[cfg(feature = "planted")]
     let _planted = dauer_core::planted::plant(config.planted);
+    if config.apart {
+        return apart::run(seed, config);
+    }
     let world = World::new(seed, config).with_churn(config);
     world.describe();
     world.spawn_all();
