@@ -268,7 +268,7 @@ mod tests {
     fn every_help_ends_with_two_to_four_examples_that_the_verb_takes() {
         let mut verbs = Vec::new();
         all(&command(), &["dauer".to_owned()], &mut verbs);
-        assert_eq!(verbs.len(), 1 + 18 + EACH_BENCH.len());
+        assert_eq!(verbs.len(), 1 + 19 + EACH_BENCH.len());
         for (path, mut verb) in verbs {
             let help = verb.render_long_help().to_string();
             let (_, examples) =
