@@ -184,7 +184,6 @@ impl Settings {
             trial_deaths_max: TRIAL_DEATHS_MAX,
             // Only deaths during trials are judged here.
             task_attempts_max: u32::MAX,
-            turn_deaths_max: u32::MAX,
             ..HostOptions::default()
         };
         let few = !all_own;
