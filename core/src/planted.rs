@@ -26,6 +26,23 @@ macro_rules! bugs {
     };
 }
 
+impl Bug {
+    /// Whether only servers with remote workers can have it.
+    #[must_use]
+    pub const fn is_of_servers(self) -> bool {
+        matches!(
+            self,
+            Self::RestartGraceIgnored
+                | Self::ResumeIgnored
+                | Self::OldAnswerTaken
+                | Self::TakenTooSoon
+                | Self::AnyDeathIsPoison
+                | Self::DeathForgotten
+                | Self::DeathTwice
+        )
+    }
+}
+
 bugs! {
     /// The store compares nothing of a commit's fence.
     NoFence = "no-fence",
@@ -65,6 +82,20 @@ bugs! {
     PlainDeathsCount = "plain-deaths-count",
     /// A resumed run does not get what came while it was suspended.
     SuspendLoses = "suspend-loses",
+    /// A task that another server had handed out is handed out again at once.
+    RestartGraceIgnored = "restart-grace-ignored",
+    /// What a worker says it executes when it comes again is not heard.
+    ResumeIgnored = "resume-ignored",
+    /// The answer to an earlier turn is taken for that to the present one.
+    OldAnswerTaken = "old-answer-taken",
+    /// A worker is told that its answer is taken before it is stored.
+    TakenTooSoon = "taken-too-soon",
+    /// An item is poison after as many deaths as a trial needs, whatever else its workers ran.
+    AnyDeathIsPoison = "any-death-is-poison",
+    /// The death of a worker is not noted.
+    DeathForgotten = "death-forgotten",
+    /// The death of a worker is noted twice.
+    DeathTwice = "death-twice",
 }
 
 #[cfg(feature = "planted")]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use dauer_core::model::Deaths;
+use dauer_core::planted::{self, Bug};
 use dauer_store::{Death, Item, Refused, Trial};
 
 use crate::session::Session;
@@ -32,6 +33,16 @@ impl Holding {
     /// Notes that a worker died with the item, whose deaths before are `known`. Returns the deaths after it when they are
     /// durable; `None` if the session does not hold the item any more.
     pub async fn died(&self, known: Deaths) -> Option<Deaths> {
+        if planted::is_on(Bug::DeathForgotten) {
+            return Some(known);
+        }
+        let known = match planted::is_on(Bug::DeathTwice) {
+            true => {
+                let death = Death { item: self.item.clone(), known };
+                self.session.work.died(vec![death]).await.pop().and_then(Result::ok).unwrap_or(known)
+            }
+            false => known,
+        };
         self.until_answered(|| async {
             let death = Death { item: self.item.clone(), known };
             self.session.work.died(vec![death]).await.pop()
@@ -52,7 +63,8 @@ impl Holding {
     /// Whether an item with these deaths is taken for what kills its workers.
     #[must_use]
     pub fn is_poison(&self, deaths: Deaths) -> bool {
-        deaths.trials >= self.poison_from
+        let counted = if planted::is_on(Bug::AnyDeathIsPoison) { deaths.workers } else { deaths.trials };
+        counted >= self.poison_from
     }
 
     /// Calls the store until it answers. Returns `None` after a refusal, and when the session is over.

@@ -31,7 +31,7 @@ impl Stream for Adoptions {
                 Ok(Adopted::Held) => {}
                 Ok(Adopted::Over) => workers.answers_dropped(wanted.task),
                 // The session has ended: the next one is asked.
-                Err(_) => workers.state().custody.want(&wanted),
+                Err(_) => workers.state().custody.want_again(&wanted),
             }
         };
         self.workers.env().spawn(settles.boxed());

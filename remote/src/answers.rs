@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
+use dauer_core::planted::{self, Bug};
 use dauer_core::turn::{Answer, Stalled};
 use dauer_core::workitem::{self, Assembled, Work};
 use dauer_core::{InstanceId, MessageId};
@@ -61,7 +62,9 @@ impl Workers {
             state.tell_of_room();
             return None;
         }
-        let token = state.tokens.resolve(&response.completion_token, &Work::Turn(instance))?;
+        let work = Work::Turn(instance);
+        let any = || state.tokens.resolve("", &work).filter(|_| planted::is_on(Bug::OldAnswerTaken));
+        let token = state.tokens.resolve(&response.completion_token, &work).or_else(any)?;
         let dispatched = state.tokens.get_mut(&token)?;
         if response.completion_token.is_empty() && is_behind(&response, dispatched.last_action) {
             return None;
@@ -132,6 +135,9 @@ impl Workers {
                 state.answer(&task, token, done.clone(), settled);
                 state.sessions_ended
             };
+            if planted::is_on(Bug::TakenTooSoon) {
+                return Brought::Taken;
+            }
             let outcome = outcome.await;
             let is_settled = outcome.is_ok() || self.state().sessions_ended == sessions_ended;
             if is_settled && !self.is_closed() {
@@ -143,6 +149,9 @@ impl Workers {
     /// A worker that comes again after it has lost its stream says which tasks it executes, by their tokens. Returns those
     /// tokens that no server of the hub has issued. The worker connects next, under the same name.
     pub async fn resume(&self, worker: &Arc<str>, tasks: Vec<(InstanceId, String)>) -> Vec<String> {
+        if planted::is_on(Bug::ResumeIgnored) {
+            return Vec::new();
+        }
         let Some(seal) = self.seal().await else { return Vec::new() };
         let until = self.env().steady().after(self.options().reconnect_grace);
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
@@ -191,7 +200,14 @@ impl Workers {
 
     /// The task is over: its answers have no effect.
     pub(crate) fn answers_dropped(&self, task: MessageId) {
-        let count = self.state().custody.over(task);
+        let count = {
+            let mut state = self.state();
+            let executed = state.custody.executed(task);
+            let count = state.custody.over(task);
+            // The worker has brought its answer to another server.
+            executed.into_iter().for_each(|token| _ = state.take(&token));
+            count
+        };
         (0..count).for_each(|_| self.drop_answer());
     }
 

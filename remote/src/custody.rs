@@ -5,7 +5,7 @@
 //! - A task is known in one way: by a flight, by the token under which a worker executes it, or by its answer.
 //! - An answer that no flight has stays here until the session holds its task, or the store says that the task is over.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 use futures::channel::mpsc::UnboundedSender;
@@ -52,6 +52,8 @@ pub(crate) struct Custody {
     tasks: BTreeMap<MessageId, Known>,
     /// Tasks that the session is to adopt.
     wanted: VecDeque<TaskName>,
+    /// Those, and the tasks that it adopts now. A second adoption would begin a task whose answer the first has brought.
+    asked: BTreeSet<MessageId>,
     /// Of the stream of adoptions.
     waker: Option<Waker>,
 }
@@ -59,6 +61,7 @@ pub(crate) struct Custody {
 impl Custody {
     /// A flight has the task from now on. An earlier flight of the task ends.
     pub(crate) fn begin(&mut self, task: &TaskName, tell: UnboundedSender<Event>) -> Found {
+        self.asked.remove(&task.task);
         let flight = Known::Flight { tell, is_out: false };
         match self.tasks.insert(task.task, flight) {
             None => Found::Nothing,
@@ -83,20 +86,30 @@ impl Custody {
         self.tasks.values().filter(|known| matches!(known, Known::Flight { is_out: true, .. })).count()
     }
 
-    /// The flight with that channel ends. A worker goes on executing the task where `claimed` says so.
-    pub(crate) fn end(&mut self, task: MessageId, flight: &UnboundedSender<Event>, claimed: Option<Claimed>) {
+    /// The flight with that channel ends. A worker goes on executing the task where `claimed` says so. Returns true if it does,
+    /// and no other flight has the task.
+    pub(crate) fn end(
+        &mut self,
+        task: MessageId,
+        flight: &UnboundedSender<Event>,
+        claimed: Option<Claimed>,
+    ) -> bool {
         let is_own = matches!(
             self.tasks.get(&task),
             Some(Known::Flight { tell, .. }) if tell.same_receiver(flight)
         );
         if is_own {
             self.tasks.remove(&task);
+            let goes_on = claimed.is_some();
             self.tasks.extend(claimed.map(|claimed| (task, Known::Executes(claimed))));
+            return goes_on;
         }
+        false
     }
 
     /// The session of all flights is over.
     pub(crate) fn session_ends(&mut self) {
+        self.asked = self.wanted.iter().map(|name| name.task).collect();
         for known in self.tasks.values() {
             if let Known::Flight { tell, .. } = known {
                 let _ = tell.unbounded_send(Event::Over);
@@ -142,23 +155,46 @@ impl Custody {
         self.tasks.retain(|_, known| !gone(known));
     }
 
-    /// Has the session adopt a task.
+    /// Has the next session adopt a task, of which this one has not said whether it holds it.
+    pub(crate) fn want_again(&mut self, task: &TaskName) {
+        self.asked.remove(&task.task);
+        self.want(task);
+    }
+
+    /// Has the session adopt a task, if it does not do so already.
     pub(crate) fn want(&mut self, task: &TaskName) {
+        if !self.asked.insert(task.task) {
+            return;
+        }
         self.wanted.push_back(task.clone());
         self.waker.take().into_iter().for_each(Waker::wake);
     }
 
     /// The next task that the session is to adopt. `waker` is woken when there is one.
     pub(crate) fn next_wanted(&mut self, waker: &Waker) -> Option<TaskName> {
-        let next = self.wanted.pop_front();
-        if next.is_none() {
-            self.waker = Some(waker.clone());
+        while let Some(next) = self.wanted.pop_front() {
+            // Since it was wanted, a flight may have got it, or its worker may have gone.
+            let known = self.tasks.get(&next.task);
+            if matches!(known, Some(Known::Executes(_) | Known::Answered { .. })) {
+                return Some(next);
+            }
+            self.asked.remove(&next.task);
         }
-        next
+        self.waker = Some(waker.clone());
+        None
+    }
+
+    /// The token under which a worker executes a task that no flight has.
+    pub(crate) fn executed(&self, task: MessageId) -> Option<String> {
+        match self.tasks.get(&task) {
+            Some(Known::Executes(claimed)) => Some(claimed.token.clone()),
+            _ => None,
+        }
     }
 
     /// The task is not open any more: its answer has no effect. Returns how many answers were dropped.
     pub(crate) fn over(&mut self, task: MessageId) -> usize {
+        self.asked.remove(&task);
         if let Some(Known::Flight { .. }) = self.tasks.get(&task) {
             return 0;
         }
@@ -175,6 +211,7 @@ impl Custody {
     pub(crate) fn close(&mut self) {
         self.tasks.retain(|_, known| matches!(known, Known::Flight { .. }));
         self.wanted.clear();
+        self.asked.clear();
     }
 }
 
@@ -208,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn task_that_is_being_adopted_is_wanted_once() {
+        let mut custody = Custody::default();
+        custody.executes(&task(1), Claimed { token: "t".into() });
+        assert_eq!(custody.next_wanted(Waker::noop()), Some(task(1)));
+        let (settled, _outcome) = oneshot::channel();
+        custody.answer(&task(1), done(), settled);
+        assert_eq!(custody.next_wanted(Waker::noop()), None, "the first adoption brings the flight");
+        custody.want_again(&task(1));
+        assert_eq!(custody.next_wanted(Waker::noop()), Some(task(1)));
+    }
+
+    #[test]
     fn answer_to_a_task_that_is_over_is_settled() {
         let mut custody = Custody::default();
         let (settled, mut outcome) = oneshot::channel();
@@ -224,9 +273,9 @@ mod tests {
         custody.begin(&task(1), two.clone());
         assert!(matches!(events.try_recv(), Ok(Event::Over)));
         custody.set_out(Some(task(1).task), true);
-        custody.end(task(1).task, &one, None);
+        assert!(!custody.end(task(1).task, &one, None));
         assert_eq!(custody.out(), 1, "the end of the earlier one changes nothing");
-        custody.end(task(1).task, &two, Some(Claimed { token: "t".into() }));
+        assert!(custody.end(task(1).task, &two, Some(Claimed { token: "t".into() })));
         assert_eq!(custody.out(), 0);
         let (three, _events) = unbounded();
         assert!(matches!(custody.begin(&task(1), three), Found::Executes(claimed) if claimed.token == "t"));

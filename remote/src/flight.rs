@@ -126,12 +126,19 @@ pub(crate) struct Flight<'w> {
     drains: bool,
     /// The signal of the host was given.
     is_cancelled: bool,
+    /// The run of the task is over: no other worker begins it.
+    is_unwanted: bool,
     /// It ends with an answer.
     is_answered: bool,
     /// When a worker was lost with it.
     lost_at: Option<Steady>,
     /// The build id of the worker that got it last.
     build: Option<Arc<str>>,
+    /// Another server may have adopted the task since the session won it, and its answer may have been taken there.
+    unsure: bool,
+    /// How many sessions had ended when it began.
+    sessions_ended: u64,
+    began: Steady,
 }
 
 impl Drop for Flight<'_> {
@@ -142,13 +149,20 @@ impl Drop for Flight<'_> {
         let mut state = self.workers.state();
         self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
         if let Some(TaskFence { task, instance, .. }) = &self.task {
-            let current = self.tokens.last().filter(|_| self.is_over);
+            // A session that lives loses a task only to a server to which the worker has gone with it.
+            let is_over = self.is_over && state.sessions_ended != self.sessions_ended;
+            let current = self.tokens.last().filter(|_| is_over);
             let claimed = current.filter(|token| state.leave(token)).cloned();
             self.tokens.retain(|token| claimed.as_ref() != Some(token));
-            state.custody.end(*task, &self.tell, claimed.map(|token| Claimed { token }));
+            let name = TaskName { instance: instance.clone(), task: *task };
+            let claimed = claimed.map(|token| Claimed { token });
+            let goes_on = state.custody.end(*task, &self.tell, claimed);
+            if goes_on {
+                // The worker has it still, and does not know that the session has ended: the next session takes it back.
+                state.custody.want(&name);
+            }
             // An answer that came since is not lost: another flight takes it.
             self.events.close();
-            let name = TaskName { instance: instance.clone(), task: *task };
             while let Ok(event) = self.events.try_recv() {
                 if let (Event::Activity(done, receipt), false) = (event, self.is_answered)
                     && let Ok(settled) = receipt.downcast()
@@ -180,9 +194,13 @@ impl<'w> Flight<'w> {
             is_over: false,
             drains: false,
             is_cancelled: false,
+            is_unwanted: false,
             is_answered: false,
             lost_at: None,
             build: None,
+            unsure: false,
+            sessions_ended: workers.state().sessions_ended,
+            began: workers.env().steady(),
         }
     }
 
@@ -211,7 +229,8 @@ impl<'w> Flight<'w> {
                     Some(end) => return end,
                     None => continue,
                 },
-                Launch::ClosesTrial => match self.note_trial(load, false).await {
+                // Neither changes anything where no trial is open. The store refuses where the session has lost the item.
+                Launch::ClosesTrial | Launch::Confirms => match self.note_trial(load, false).await {
                     Some(end) => return end,
                     None => continue,
                 },
@@ -276,9 +295,13 @@ impl<'w> Flight<'w> {
                 let until = at.after(self.workers.options().reconnect_grace);
                 if waits && now < until { Launch::Rests(until) } else { Launch::Died }
             }
-            Whereabouts::Here if self.drains => Launch::Drained,
+            Whereabouts::Here if self.drains || self.is_unwanted => Launch::Drained,
             Whereabouts::Here => match load.rests_until.filter(|until| now < *until) {
-                Some(until) => Launch::Rests(until),
+                Some(until) => {
+                    self.unsure = true;
+                    Launch::Rests(until)
+                }
+                None if self.unsure && load.side() == Side::Activity => Launch::Confirms,
                 None => self.send(load, now),
             },
         }
@@ -328,12 +351,9 @@ impl<'w> Flight<'w> {
         };
         // A turn of which a server died may be with a worker that names no tokens: its late answer would be taken for this one.
         let names_tokens = state.names_tokens(stream);
-        if !names_tokens
-            && load.side() == Side::Turn
-            && self.deaths.servers > 0
-            && now < self.workers.listens_long_from()
-        {
-            return Launch::Rests(self.workers.listens_long_from());
+        let rested = self.began.after(options.restart_grace).max(self.workers.listens_long_from());
+        if !names_tokens && load.side() == Side::Turn && self.deaths.servers > 0 && now < rested {
+            return Launch::Rests(rested);
         }
         self.send_to((stream, streamed, names_tokens), load, now, &mut state)
     }
@@ -433,8 +453,11 @@ impl<'w> Flight<'w> {
                 {
                     match has_it {
                         true => self.at = Whereabouts::With(to),
-                        // It lives, and has never received the item.
-                        false => self.comes_back(load),
+                        // It lives. It has never received the item, or another server has taken its answer.
+                        false => {
+                            self.unsure = true;
+                            self.comes_back(load);
+                        }
                     }
                 }
                 None
@@ -463,7 +486,7 @@ impl<'w> Flight<'w> {
                 return Some(End::Nobody);
             }
             // Its worker is not told. The answer is dropped when it comes.
-            _ => {}
+            _ => self.is_unwanted = true,
         }
         None
     }
@@ -516,6 +539,7 @@ impl<'w> Flight<'w> {
             self.is_over = true;
             return Some(End::Nobody);
         }
+        self.unsure = false;
         if open {
             self.trial.as_mut().into_iter().for_each(Trial::noted);
         } else if let Some(trial) = self.trial.take() {
@@ -558,6 +582,8 @@ enum Launch {
     /// The trial is noted before the item begins.
     OpensTrial,
     ClosesTrial,
+    /// The session may have lost the task: the store is asked before a worker begins it.
+    Confirms,
     /// All workers that could take it are busy.
     Busy(oneshot::Receiver<()>),
     /// A worker without tokens has an earlier turn of the instance, until that time at most.
@@ -566,6 +592,6 @@ enum Launch {
     Suspect,
     TooLarge(usize),
     Nobody(oneshot::Receiver<()>),
-    /// The host stops, and no worker has the item.
+    /// The host stops, or the run is over, and no worker has the item.
     Drained,
 }

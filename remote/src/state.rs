@@ -365,7 +365,10 @@ impl State {
             // A flight that has ended does not care.
             let _ = dispatched.tell.unbounded_send(Event::Lost { stream, names_tokens });
         }
-        self.forget(|dispatched| dispatched.stream == stream && dispatched.tell.is_closed());
+        // A worker that says what it executes comes again with it: an adoption may be on its way.
+        if !gone.worker.resumes {
+            self.forget(|dispatched| dispatched.stream == stream && dispatched.tell.is_closed());
+        }
         self.tell_host();
     }
 

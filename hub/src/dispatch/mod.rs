@@ -165,6 +165,8 @@ pub(crate) async fn run(session: Arc<Session>, mut news: UnboundedReceiver<News>
             dispatch.adoptions.ask(adoption);
         }
     }
+    // The executor learns of the end before its activities do: what they execute goes to the next session.
+    drop(adoptions);
     // What still runs here runs for nothing: the store takes no more answers of this session.
     dispatch.cancel_all(CancelReason::LeaseLost);
 }

@@ -4,6 +4,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dauer_core::planted::Bug;
+
 use crate::batch::{run_all, run_caught};
 use crate::config::Config;
 use crate::outcome::Outcome;
@@ -36,8 +38,16 @@ pub fn hunt(config: &Config, seeds: u64, threads: usize) -> Option<Outcome> {
     found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// What a bug is hunted with: the scenario that can have it.
+#[must_use]
+pub fn planted(bug: Bug) -> Config {
+    Config { planted: Some(bug), apart: bug.is_of_servers(), ..Config::default() }
+}
+
 /// How many of the same seeds report something without any bug: none may.
 #[must_use]
 pub fn clean(seeds: u64, threads: usize) -> u64 {
-    run_all(0..seeds, &Config::default(), threads, |_, _| {}).failures
+    let failures =
+        |apart| run_all(0..seeds, &Config { apart, ..Config::default() }, threads, |_, _| {}).failures;
+    failures(false) + failures(true)
 }

@@ -1,8 +1,7 @@
 //! `dauer-sim planted`: every planted bug is found, by checkers that do not know which is on.
 
 use dauer_core::planted::Bug;
-use dauer_sim::Config;
-use dauer_sim::hunt::{clean, hunt};
+use dauer_sim::hunt::{clean, hunt, planted};
 
 use crate::{Misunderstood, say, tell};
 
@@ -22,7 +21,7 @@ pub(crate) fn run(seeds: u64, only: Option<&str>, threads: usize) -> Result<bool
     say(&format!("{:22} {:>10}  {}", "planted bug", "first seed", "what was reported"));
     for bug in bugs {
         tell(&format!("planting {}", bug.name()));
-        let config = Config { planted: Some(bug), ..Config::default() };
+        let config = planted(bug);
         match hunt(&config, seeds, threads) {
             Some(outcome) => {
                 let report = outcome.telling().unwrap_or_default();

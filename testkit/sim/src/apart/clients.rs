@@ -34,12 +34,8 @@ async fn serve(world: &Arc<World>, case: &Case) {
     let client = Client::new(Arc::clone(&world.raw), Arc::clone(&world.env) as Arc<dyn Env>);
     let id = World::id(&case.id);
     for (number, life) in case.lives.iter().enumerate() {
-        let input = Input {
-            instance: case.id.clone(),
-            life: number,
-            round: 1,
-            program: life.program.clone(),
-        };
+        let input =
+            Input { instance: case.id.clone(), life: number, round: 1, program: life.program.clone() };
         let request = StartRequest {
             input: serde_json::to_string(&input).ok(),
             ..StartRequest::new(id.clone(), PROGRAM)

@@ -125,11 +125,11 @@ impl Notes {
     }
 
     /// A worker begins an activity.
-    pub(super) fn begins(&mut self, item: &Item, process: Owner, at: Timestamp) {
+    pub(super) fn begins(&mut self, item: &Item, process: Owner, (at, is_over): (Timestamp, bool)) {
         self.begun += 1;
         let before = self.executions.get(item).cloned().unwrap_or_default();
         self.begun_again += u64::from(!before.is_empty());
-        for execution in &before {
+        for execution in before.iter().filter(|_| !is_over) {
             if let Err(why) = self.may_begin_again(execution, at) {
                 let since = at.since(execution.at).as_millis();
                 self.violations.push(format!(

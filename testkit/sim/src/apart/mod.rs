@@ -143,7 +143,8 @@ fn close(world: &Arc<World>, in_time: bool) -> Outcome {
     }
     match &snapshot {
         Some(snapshot) => {
-            let report = audit(snapshot, &Evidence { client: None, commits: None }, &AuditSettings::default());
+            let report =
+                audit(snapshot, &Evidence { client: None, commits: None }, &AuditSettings::default());
             violations.extend(
                 report.violations().map(|(invariant, violation)| format!("{invariant}: {violation}")),
             );
@@ -152,14 +153,25 @@ fn close(world: &Arc<World>, in_time: bool) -> Outcome {
                 let record = &instance.record;
                 format!(
                     "waiting: {} is {:?}, deaths {:?}, holder {:?}, not before {:?}, trouble {:?}",
-                    instance.id, record.status, record.deaths, instance.holder, instance.not_before, record.trouble
+                    instance.id,
+                    record.status,
+                    record.deaths,
+                    instance.holder,
+                    instance.not_before,
+                    record.trouble
                 )
             }));
             let tasks = snapshot.tasks.values().filter(|_| !in_time);
             violations.extend(tasks.map(|task| {
                 format!(
                     "waiting: task {} of {}: {:?}, holder {:?}, mark {:?}, not before {:?}, withdrawn {}",
-                    task.task.event_id, task.task.instance, task.deaths, task.holder, task.mark, task.not_before, task.withdrawn
+                    task.task.event_id,
+                    task.task.instance,
+                    task.deaths,
+                    task.holder,
+                    task.mark,
+                    task.not_before,
+                    task.withdrawn
                 )
             }));
         }

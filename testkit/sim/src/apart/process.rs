@@ -25,6 +25,9 @@ use crate::unpoisoned;
 const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 1_600;
 
+/// A worker with so many places brings some answers to other servers than the one of its stream.
+const ROOM_TO_STRAY: usize = 16;
+
 /// How often the answer to a turn is brought by a worker of dauer's own.
 const TURN_ATTEMPTS: u32 = 10;
 
@@ -113,7 +116,12 @@ impl Process {
     /// everywhere may go elsewhere.
     fn reach(&self, world: &World, anywhere: bool) -> Option<(Arc<Server>, Option<u64>)> {
         let connected = unpoisoned(&self.connected).clone();
-        let strays = anywhere && self.species == Species::Own && world.random(|random| random.chance(2_000));
+        // A server that learns nothing of an answer to another keeps the worker's place for it.
+        let has_room = self.room.iter().all(|places| *places >= ROOM_TO_STRAY);
+        let strays = anywhere
+            && has_room
+            && self.species == Species::Own
+            && world.random(|random| random.chance(2_000));
         match connected.filter(|(server, _)| server.is_open(world) && !strays) {
             Some((server, stream)) => Some((server, Some(stream))),
             None => world.reach().map(|server| (server, None)),
@@ -129,8 +137,7 @@ impl Process {
         let resumes = self.species == Species::Own;
         if resumes {
             let executing = unpoisoned(&self.executing).clone();
-            let tasks: Vec<_> =
-                executing.into_iter().map(|(token, instance)| (instance, token)).collect();
+            let tasks: Vec<_> = executing.into_iter().map(|(token, instance)| (instance, token)).collect();
             if !tasks.is_empty() {
                 let unknown = server.resume(world, Arc::clone(&self.name), tasks).await.ok()?;
                 if !unknown.is_empty() && !world.is_closing() && server.is_open(world) {
@@ -214,8 +221,7 @@ impl Process {
         };
         if let Some(after) = decided.kills {
             let execution = request.execution_id.as_deref().unwrap_or_default();
-            let name =
-                super::server::turn_name(&request.instance_id, execution, request.past_events.len());
+            let name = super::server::turn_name(&request.instance_id, execution, request.past_events.len());
             return self.killed_by(world, (name, after)).await;
         }
         let most = if world.happens(Fault::TurnLate) { TURN_LATE_MAX_MS } else { 20 };
@@ -247,7 +253,7 @@ impl Process {
             return world.journal.complain(format!("an activity makes no sense: {request:?}"));
         };
         world.note(&[26, u64::from(self.owner.0)], || format!("worker {} begins {key}", self.owner.0));
-        world.journal.notes().begins(&key, self.owner, world.executor.now());
+        world.begins(&key, self.owner);
         if let Some(after) = job.kills {
             return self.killed_by(world, (key, after)).await;
         }

@@ -179,7 +179,9 @@ impl Settings {
             poll_max: Duration::from_secs(1),
             retry_delay_max: Duration::from_secs(2),
             stalled_delay_max: Duration::from_secs(5),
-            drain_max: Duration::from_secs(random.pick(&[0, 3, 10])),
+            // The end of a session that detaches is no death: a turn that a worker without tokens still has would be handed out
+            // again at once, and its late answer taken for that to the new turn.
+            drain_max: Duration::from_secs(if with(Species::Bare) { 20 } else { random.pick(&[0, 3, 10]) }),
             restart_grace: RESTART_GRACE,
             trial_deaths_max: TRIAL_DEATHS_MAX,
             // Only deaths during trials are judged here.

@@ -120,9 +120,7 @@ impl World {
     pub(super) fn notice(&self, process: Owner) -> Duration {
         let processes = unpoisoned(&self.processes);
         let dead = processes.values().find(|other| other.owner == process);
-        dead.map_or(Duration::ZERO, |process| {
-            Duration::from_millis(process.notice.load(Ordering::Relaxed))
-        })
+        dead.map_or(Duration::ZERO, |process| Duration::from_millis(process.notice.load(Ordering::Relaxed)))
     }
 
     pub(super) fn server_died(&self, owner: Owner) {
@@ -140,7 +138,9 @@ impl World {
             if stopped {
                 self.journal.notes().server_ended(owner, self.executor.now());
             }
-            self.note(&[40, u64::from(owner.0)], || format!("server {} is gone, stopped: {stopped}", owner.0));
+            self.note(&[40, u64::from(owner.0)], || {
+                format!("server {} is gone, stopped: {stopped}", owner.0)
+            });
             unpoisoned(&self.servers).remove(&place);
             self.executor.kill(owner);
             if !stopped && self.happens(Fault::ServerProven) {
@@ -319,18 +319,31 @@ impl World {
         }
     }
 
+    /// A worker begins an activity. One of a run that is over counts for nothing: servers learn of the end in their own time.
+    pub(super) fn begins(&self, key: &str, process: Owner) {
+        let snapshot = self.snapshot().unwrap_or_default();
+        let task = snapshot.tasks.values().find(|task| key_of(task).as_deref() == Some(key));
+        let is_over = task.is_some_and(|task| task.withdrawn);
+        self.journal.notes().begins(&key.to_owned(), process, (self.executor.now(), is_over));
+    }
+
     /// A worker was told that its answer is taken: its task is not open any more.
     pub(super) fn check_taken(&self, key: &str) {
         let Some(snapshot) = self.snapshot() else { return };
-        let open = snapshot.tasks.values().find(|task| !task.withdrawn && key_of(task).as_deref() == Some(key));
+        let open =
+            snapshot.tasks.values().find(|task| !task.withdrawn && key_of(task).as_deref() == Some(key));
         if let Some(task) = open {
             let instance = &task.task.instance;
-            self.journal.complain(format!("taken: the answer of {key} was taken, and its task of {instance} is open"));
+            self.journal.complain(format!(
+                "taken: the answer of {key} was taken, and its task of {instance} is open"
+            ));
         }
     }
 
     pub(super) fn id(name: &str) -> InstanceId {
-        let Ok(id) = InstanceId::new(name) else { unreachable!("short, not empty, without control characters") };
+        let Ok(id) = InstanceId::new(name) else {
+            unreachable!("short, not empty, without control characters")
+        };
         id
     }
 }
