@@ -125,8 +125,6 @@ pub(crate) struct Flight<'w> {
     is_cancelled: bool,
     /// The run of the task is over: no other worker begins it.
     is_unwanted: bool,
-    /// It ends with an answer.
-    is_answered: bool,
     /// When a worker was lost with it.
     lost_at: Option<Steady>,
     /// Another server may have adopted the task since the session won it, and its answer may have been taken there.
@@ -159,15 +157,18 @@ impl Drop for Flight<'_> {
             // An answer that came since is not lost: another flight takes it.
             self.events.close();
             while let Ok(event) = self.events.try_recv() {
-                if let (Event::Activity(done, receipt), false) = (event, self.is_answered)
+                if let Event::Activity(done, receipt) = event
                     && let Ok(settled) = receipt.downcast()
                 {
                     state.custody.answer(&name, done, *settled);
                 }
             }
         }
-        for token in &self.tokens {
-            state.give_up(token, (now, until));
+        // A later flight may have taken some over.
+        for token in
+            self.tokens.iter().filter(|token| state.is_of(token, &self.tell)).cloned().collect::<Vec<_>>()
+        {
+            state.give_up(&token, (now, until));
         }
     }
 }
@@ -190,7 +191,6 @@ impl<'w> Flight<'w> {
             drains: false,
             is_cancelled: false,
             is_unwanted: false,
-            is_answered: false,
             lost_at: None,
             unsure: false,
             sessions_ended: workers.state().sessions_ended,
@@ -253,10 +253,7 @@ impl<'w> Flight<'w> {
                 self.join(load, claimed);
                 None
             }
-            Found::Answered(done, settled) => {
-                self.is_answered = true;
-                Some(End::Activity(done, Box::new(settled)))
-            }
+            Found::Answered(done, settled) => Some(End::Activity(done, Box::new(settled))),
         }
     }
 
@@ -265,12 +262,13 @@ impl<'w> Flight<'w> {
         let at = self.workers.env().steady();
         let mut state = self.workers.state();
         self.at = match state.join(&claimed.token, &self.tell, load.last_action) {
-            Some(stream) if stream != AWAY => Whereabouts::With(stream),
+            Some((stream, false)) => Whereabouts::With(stream),
             // It opens its stream within the grace.
-            _ => Whereabouts::Lost { stream: AWAY, at, names_tokens: true },
+            Some((stream, true)) => Whereabouts::Lost { stream, at, names_tokens: true },
+            None => Whereabouts::Lost { stream: AWAY, at, names_tokens: true },
         };
+        state.custody.set_out(load.task.map(|fence| fence.task), Some(&claimed.token));
         self.tokens.push(claimed.token);
-        state.custody.set_out(load.task.map(|fence| fence.task), true);
     }
 
     /// What is to be done next; sends the item to a worker if one can take it.
@@ -364,7 +362,7 @@ impl<'w> Flight<'w> {
         };
         let bytes = if streamed { load.size.bare } else { load.size.whole };
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
-        state.custody.set_out(load.task.map(|fence| fence.task), true);
+        state.custody.set_out(load.task.map(|fence| fence.task), Some(&token));
         self.tokens.push(token);
         self.asked.insert(stream);
         self.at = Whereabouts::With(stream);
@@ -403,10 +401,7 @@ impl<'w> Flight<'w> {
         };
         match event {
             Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt)),
-            Event::Activity(done, receipt) => {
-                self.is_answered = true;
-                Some(End::Activity(done, receipt))
-            }
+            Event::Activity(done, receipt) => Some(End::Activity(done, self.with_others(receipt))),
             // Preferably another worker has it; one that was asked already would only say the same again (behaviour 34).
             Event::Abandoned(stream) if self.at == Whereabouts::With(stream) => {
                 self.comes_back(load);
@@ -457,6 +452,17 @@ impl<'w> Flight<'w> {
         }
     }
 
+    /// The receipt of the first answer, with those of the answers that came beside it: one counts, and all are told when.
+    fn with_others(&mut self, receipt: Receipt) -> Receipt {
+        let mut receipts = vec![receipt];
+        while let Ok(event) = self.events.try_recv() {
+            if let Event::Activity(_, receipt) = event {
+                receipts.push(receipt);
+            }
+        }
+        Box::new(receipts)
+    }
+
     fn cancelled(&mut self, reason: CancelReason) -> Option<End> {
         self.is_cancelled = true;
         match reason {
@@ -474,7 +480,7 @@ impl<'w> Flight<'w> {
     /// No worker has the item any more.
     fn comes_back(&mut self, load: &Load<'_>) {
         self.at = Whereabouts::Here;
-        self.workers.state().custody.set_out(load.task.map(|fence| fence.task), false);
+        self.workers.state().custody.set_out(load.task.map(|fence| fence.task), None);
     }
 
     /// The worker hangs, it seems: another one is asked if there is one. The first may still answer.
