@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
@@ -76,6 +76,7 @@ impl Host {
             executor: Arc::clone(&self.executor),
             options: self.options.clone(),
             renewed: Renewed::new(opened_at),
+            lapses: AtomicU64::new(0),
             over: AtomicBool::new(false),
             news: tell,
         };

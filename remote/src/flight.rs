@@ -129,6 +129,9 @@ pub(crate) struct Flight<'w> {
     lost_at: Option<Steady>,
     /// Another server may have adopted the task since the session won it, and its answer may have been taken there.
     unsure: bool,
+    /// The store has just said that the session holds it.
+    is_confirmed: bool,
+    holding: Option<Holding>,
     /// How many sessions had ended when it began.
     sessions_ended: u64,
     began: Steady,
@@ -142,8 +145,9 @@ impl Drop for Flight<'_> {
         let mut state = self.workers.state();
         self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
         if let Some(TaskFence { task, instance, .. }) = &self.task {
-            // A session that lives loses a task only to a server to which the worker has gone with it.
-            let is_over = self.is_over && state.sessions_ended != self.sessions_ended;
+            // As long as the lease runs, a session loses a task only to a server to which the worker has gone with it.
+            let has_lapsed = self.holding.as_ref().is_some_and(Holding::has_lapsed);
+            let is_over = self.is_over && (has_lapsed || state.sessions_ended != self.sessions_ended);
             let current = self.tokens.last().filter(|_| is_over);
             let claimed = current.filter(|token| state.leave(token)).cloned();
             self.tokens.retain(|token| claimed.as_ref() != Some(token));
@@ -193,6 +197,8 @@ impl<'w> Flight<'w> {
             is_unwanted: false,
             lost_at: None,
             unsure: false,
+            is_confirmed: false,
+            holding: load.holding.cloned(),
             sessions_ended: workers.state().sessions_ended,
             began: workers.env().steady(),
         }
@@ -293,10 +299,16 @@ impl<'w> Flight<'w> {
                     self.unsure = true;
                     Launch::Rests(until)
                 }
-                None if self.unsure && load.side() == Side::Activity => Launch::Confirms,
+                None if self.must_confirm(load) => Launch::Confirms,
                 None => self.send(load, now),
             },
         }
+    }
+
+    /// Whether another server may have the task. Its worker may execute it.
+    fn must_confirm(&self, load: &Load<'_>) -> bool {
+        let has_lapsed = || load.holding.is_some_and(Holding::has_lapsed);
+        load.side() == Side::Activity && !self.is_confirmed && (self.unsure || has_lapsed())
     }
 
     /// Sends the item to a worker, if one can take it.
@@ -364,6 +376,7 @@ impl<'w> Flight<'w> {
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
         state.custody.set_out(load.task.map(|fence| fence.task), Some(&token));
         self.tokens.push(token);
+        self.is_confirmed = false;
         self.asked.insert(stream);
         self.at = Whereabouts::With(stream);
         let trial = self.trial.as_mut().map(|trial| {
@@ -525,7 +538,7 @@ impl<'w> Flight<'w> {
             self.is_over = true;
             return Some(End::Nobody);
         }
-        self.unsure = false;
+        (self.unsure, self.is_confirmed) = (false, true);
         if open {
             self.trial.as_mut().into_iter().for_each(Trial::noted);
         } else if let Some(trial) = self.trial.take() {
