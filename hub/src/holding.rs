@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use dauer_core::model::Deaths;
 use dauer_core::planted::{self, Bug};
@@ -16,6 +17,8 @@ pub struct Holding {
     item: Item,
     /// Deaths during trials from which on the item is poison.
     poison_from: u32,
+    /// How often the lease had run out before.
+    lapses: u64,
 }
 
 /// Shows the item. A session has nothing to show.
@@ -27,7 +30,14 @@ impl fmt::Debug for Holding {
 
 impl Holding {
     pub(crate) fn new(session: &Arc<Session>, item: Item, poison_from: u32) -> Self {
-        Self { session: Arc::clone(session), item, poison_from }
+        let lapses = session.lapses.load(Ordering::Relaxed);
+        Self { session: Arc::clone(session), item, poison_from, lapses }
+    }
+
+    /// Whether the lease has run out since the session got the item, by this host's clock. Another session may have taken it.
+    #[must_use]
+    pub fn has_lapsed(&self) -> bool {
+        self.session.lease_left().is_zero() || self.session.lapses.load(Ordering::Relaxed) != self.lapses
     }
 
     /// Notes that a worker died with the item, whose deaths before are `known`. Returns the deaths after it when they are

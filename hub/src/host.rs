@@ -1,7 +1,7 @@
 //! A host: one process that claims work from a hub.
 
 use std::future::Future;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -103,6 +103,7 @@ impl Host {
             options: self.options.clone(),
             build: Arc::clone(&self.known_build),
             renewed: Renewed::new(opened_at),
+            lapses: AtomicU64::new(0),
             over: AtomicBool::new(false),
             news: tell,
         };

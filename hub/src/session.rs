@@ -1,6 +1,6 @@
 //! What the loops of one session share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -79,6 +79,8 @@ pub(crate) struct Session {
     pub(crate) build: Arc<OnceLock<Arc<str>>>,
     /// When the session was last known to be alive.
     pub(crate) renewed: Renewed,
+    /// How often a renewal came after the lease had run out: another session may have taken items meanwhile.
+    pub(crate) lapses: AtomicU64,
     /// Set when the store says that the session is over: nothing it holds is worth finishing.
     pub(crate) over: AtomicBool,
     /// To the loop.
@@ -110,6 +112,9 @@ impl Session {
         let began = Instant::of(&*self.env);
         match self.work.renew().await {
             Ok(lost) => {
+                if self.lease_left().is_zero() {
+                    self.lapses.fetch_add(1, Ordering::Relaxed);
+                }
                 self.renewed.set(began);
                 tracing::info!("the session was renewed");
                 if !lost.is_empty() {

@@ -24,8 +24,8 @@ pub(crate) type Settled = oneshot::Sender<()>;
 enum Known {
     Flight {
         tell: UnboundedSender<Event>,
-        /// A worker has it, and may answer it to any server.
-        is_out: bool,
+        /// A worker has it under that token, and may answer it to any server.
+        out: Option<String>,
     },
     Executes(Claimed),
     Answered {
@@ -62,28 +62,28 @@ impl Custody {
     /// A flight has the task from now on. An earlier flight of the task ends.
     pub(crate) fn begin(&mut self, task: &TaskName, tell: UnboundedSender<Event>) -> Found {
         self.asked.remove(&task.task);
-        let flight = Known::Flight { tell, is_out: false };
+        let flight = Known::Flight { tell, out: None };
         match self.tasks.insert(task.task, flight) {
             None => Found::Nothing,
             Some(Known::Executes(claimed)) => Found::Executes(claimed),
             Some(Known::Answered { done, settled }) => Found::Answered(done, settled),
-            Some(Known::Flight { tell, .. }) => {
+            Some(Known::Flight { tell, out }) => {
                 let _ = tell.unbounded_send(Event::Over);
-                Found::Nothing
+                out.map_or(Found::Nothing, |token| Found::Executes(Claimed { token }))
             }
         }
     }
 
-    /// Whether a worker has the task of that flight.
-    pub(crate) fn set_out(&mut self, task: Option<MessageId>, out: bool) {
-        if let Some(Known::Flight { is_out, .. }) = task.and_then(|task| self.tasks.get_mut(&task)) {
-            *is_out = out;
+    /// Notes the token under which a worker has the task of a flight; none where no worker has it.
+    pub(crate) fn set_out(&mut self, task: Option<MessageId>, token: Option<&str>) {
+        if let Some(Known::Flight { out, .. }) = task.and_then(|task| self.tasks.get_mut(&task)) {
+            *out = token.map(ToOwned::to_owned);
         }
     }
 
     /// How many tasks of flights workers have.
     pub(crate) fn out(&self) -> usize {
-        self.tasks.values().filter(|known| matches!(known, Known::Flight { is_out: true, .. })).count()
+        self.tasks.values().filter(|known| matches!(known, Known::Flight { out: Some(_), .. })).count()
     }
 
     /// The flight with that channel ends. A worker goes on executing the task where `claimed` says so. Returns true if it does,
@@ -245,6 +245,15 @@ mod tests {
     }
 
     #[test]
+    fn later_flight_takes_over_what_a_worker_executes() {
+        let mut custody = Custody::default();
+        let ((one, _events), (two, _other)) = (unbounded(), unbounded());
+        custody.begin(&task(1), one);
+        custody.set_out(Some(task(1).task), Some("t"));
+        assert!(matches!(custody.begin(&task(1), two), Found::Executes(claimed) if claimed.token == "t"));
+    }
+
+    #[test]
     fn task_that_is_being_adopted_is_wanted_once() {
         let mut custody = Custody::default();
         custody.executes(&task(1), Claimed { token: "t".into() });
@@ -272,7 +281,7 @@ mod tests {
         custody.begin(&task(1), one.clone());
         custody.begin(&task(1), two.clone());
         assert!(matches!(events.try_recv(), Ok(Event::Over)));
-        custody.set_out(Some(task(1).task), true);
+        custody.set_out(Some(task(1).task), Some("t"));
         assert!(!custody.end(task(1).task, &one, None));
         assert_eq!(custody.out(), 1, "the end of the earlier one changes nothing");
         assert!(custody.end(task(1).task, &two, Some(Claimed { token: "t".into() })));

@@ -128,14 +128,15 @@ pub(crate) struct Flight<'w> {
     is_cancelled: bool,
     /// The run of the task is over: no other worker begins it.
     is_unwanted: bool,
-    /// It ends with an answer.
-    is_answered: bool,
     /// When a worker was lost with it.
     lost_at: Option<Steady>,
     /// The build id of the worker that got it last.
     build: Option<Arc<str>>,
     /// Another server may have adopted the task since the session won it, and its answer may have been taken there.
     unsure: bool,
+    /// The store has just said that the session holds it.
+    is_confirmed: bool,
+    holding: Option<Holding>,
     /// How many sessions had ended when it began.
     sessions_ended: u64,
     began: Steady,
@@ -149,8 +150,9 @@ impl Drop for Flight<'_> {
         let mut state = self.workers.state();
         self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
         if let Some(TaskFence { task, instance, .. }) = &self.task {
-            // A session that lives loses a task only to a server to which the worker has gone with it.
-            let is_over = self.is_over && state.sessions_ended != self.sessions_ended;
+            // As long as the lease runs, a session loses a task only to a server to which the worker has gone with it.
+            let has_lapsed = self.holding.as_ref().is_some_and(Holding::has_lapsed);
+            let is_over = self.is_over && (has_lapsed || state.sessions_ended != self.sessions_ended);
             let current = self.tokens.last().filter(|_| is_over);
             let claimed = current.filter(|token| state.leave(token)).cloned();
             self.tokens.retain(|token| claimed.as_ref() != Some(token));
@@ -164,15 +166,18 @@ impl Drop for Flight<'_> {
             // An answer that came since is not lost: another flight takes it.
             self.events.close();
             while let Ok(event) = self.events.try_recv() {
-                if let (Event::Activity(done, receipt), false) = (event, self.is_answered)
+                if let Event::Activity(done, receipt) = event
                     && let Ok(settled) = receipt.downcast()
                 {
                     state.custody.answer(&name, done, *settled);
                 }
             }
         }
-        for token in &self.tokens {
-            state.give_up(token, (now, until));
+        // A later flight may have taken some over.
+        for token in
+            self.tokens.iter().filter(|token| state.is_of(token, &self.tell)).cloned().collect::<Vec<_>>()
+        {
+            state.give_up(&token, (now, until));
         }
     }
 }
@@ -195,10 +200,11 @@ impl<'w> Flight<'w> {
             drains: false,
             is_cancelled: false,
             is_unwanted: false,
-            is_answered: false,
             lost_at: None,
             build: None,
             unsure: false,
+            is_confirmed: false,
+            holding: load.holding.cloned(),
             sessions_ended: workers.state().sessions_ended,
             began: workers.env().steady(),
         }
@@ -259,10 +265,7 @@ impl<'w> Flight<'w> {
                 self.join(load, claimed);
                 None
             }
-            Found::Answered(done, settled) => {
-                self.is_answered = true;
-                Some(End::Activity(done, Box::new(settled)))
-            }
+            Found::Answered(done, settled) => Some(End::Activity(done, Box::new(settled))),
         }
     }
 
@@ -271,12 +274,13 @@ impl<'w> Flight<'w> {
         let at = self.workers.env().steady();
         let mut state = self.workers.state();
         self.at = match state.join(&claimed.token, &self.tell, load.last_action) {
-            Some(stream) if stream != AWAY => Whereabouts::With(stream),
+            Some((stream, false)) => Whereabouts::With(stream),
             // It opens its stream within the grace.
-            _ => Whereabouts::Lost { stream: AWAY, at, names_tokens: true },
+            Some((stream, true)) => Whereabouts::Lost { stream, at, names_tokens: true },
+            None => Whereabouts::Lost { stream: AWAY, at, names_tokens: true },
         };
+        state.custody.set_out(load.task.map(|fence| fence.task), Some(&claimed.token));
         self.tokens.push(claimed.token);
-        state.custody.set_out(load.task.map(|fence| fence.task), true);
     }
 
     /// What is to be done next; sends the item to a worker if one can take it.
@@ -301,10 +305,16 @@ impl<'w> Flight<'w> {
                     self.unsure = true;
                     Launch::Rests(until)
                 }
-                None if self.unsure && load.side() == Side::Activity => Launch::Confirms,
+                None if self.must_confirm(load) => Launch::Confirms,
                 None => self.send(load, now),
             },
         }
+    }
+
+    /// Whether another server may have the task. Its worker may execute it.
+    fn must_confirm(&self, load: &Load<'_>) -> bool {
+        let has_lapsed = || load.holding.is_some_and(Holding::has_lapsed);
+        load.side() == Side::Activity && !self.is_confirmed && (self.unsure || has_lapsed())
     }
 
     /// Sends the item to a worker, if one can take it.
@@ -382,9 +392,10 @@ impl<'w> Flight<'w> {
         };
         let bytes = if streamed { load.size.bare } else { load.size.whole };
         let token = state.send(load.work.clone(), dispatched, ((load.item)(streamed), bytes));
-        state.custody.set_out(load.task.map(|fence| fence.task), true);
+        state.custody.set_out(load.task.map(|fence| fence.task), Some(&token));
         self.tokens.push(token);
         self.build = state.build(stream);
+        self.is_confirmed = false;
         self.asked.insert(stream);
         self.at = Whereabouts::With(stream);
         let trial = self.trial.as_mut().map(|trial| {
@@ -422,10 +433,7 @@ impl<'w> Flight<'w> {
         };
         match event {
             Event::Turn(answer, receipt) => Some(End::Turn(answer, receipt, self.build.take())),
-            Event::Activity(done, receipt) => {
-                self.is_answered = true;
-                Some(End::Activity(done, receipt))
-            }
+            Event::Activity(done, receipt) => Some(End::Activity(done, self.with_others(receipt))),
             // Preferably another worker has it; one that was asked already would only say the same again (behaviour 34).
             Event::Abandoned(stream) if self.at == Whereabouts::With(stream) => {
                 self.comes_back(load);
@@ -477,6 +485,17 @@ impl<'w> Flight<'w> {
         }
     }
 
+    /// The receipt of the first answer, with those of the answers that came beside it: one counts, and all are told when.
+    fn with_others(&mut self, receipt: Receipt) -> Receipt {
+        let mut receipts = vec![receipt];
+        while let Ok(event) = self.events.try_recv() {
+            if let Event::Activity(_, receipt) = event {
+                receipts.push(receipt);
+            }
+        }
+        Box::new(receipts)
+    }
+
     fn cancelled(&mut self, reason: CancelReason) -> Option<End> {
         self.is_cancelled = true;
         match reason {
@@ -494,7 +513,7 @@ impl<'w> Flight<'w> {
     /// No worker has the item any more.
     fn comes_back(&mut self, load: &Load<'_>) {
         self.at = Whereabouts::Here;
-        self.workers.state().custody.set_out(load.task.map(|fence| fence.task), false);
+        self.workers.state().custody.set_out(load.task.map(|fence| fence.task), None);
     }
 
     /// The worker hangs, it seems: another one is asked if there is one. The first may still answer.
@@ -539,7 +558,7 @@ impl<'w> Flight<'w> {
             self.is_over = true;
             return Some(End::Nobody);
         }
-        self.unsure = false;
+        (self.unsure, self.is_confirmed) = (false, true);
         if open {
             self.trial.as_mut().into_iter().for_each(Trial::noted);
         } else if let Some(trial) = self.trial.take() {

@@ -300,17 +300,23 @@ impl State {
         }
     }
 
-    /// A flight takes over what a worker executes under a token. Returns the stream of the worker; `None` if it is gone.
+    /// A flight takes over what a worker executes under a token. Returns the last stream of the worker and
+    /// whether that is lost; `None` if the worker is gone.
     pub(crate) fn join(
         &mut self,
         token: &str,
         tell: &UnboundedSender<Event>,
         last_action: i32,
-    ) -> Option<StreamId> {
+    ) -> Option<(StreamId, bool)> {
         let dispatched = self.tokens.get_mut(token)?;
         dispatched.tell = tell.clone();
         dispatched.last_action = last_action;
-        Some(if dispatched.lost_until.is_some() { AWAY } else { dispatched.stream })
+        Some((dispatched.stream, dispatched.lost_until.is_some()))
+    }
+
+    /// Whether the answer under a token goes to that flight.
+    pub(crate) fn is_of(&mut self, token: &str, flight: &UnboundedSender<Event>) -> bool {
+        self.tokens.get_mut(token).is_some_and(|dispatched| dispatched.tell.same_receiver(flight))
     }
 
     /// A flight ends, and the worker goes on with the item. Returns false where no connected worker has it.

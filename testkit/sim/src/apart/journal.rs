@@ -101,9 +101,12 @@ impl Notes {
         }
     }
 
-    pub(super) fn died(&mut self, process: Owner, at: Timestamp) {
-        if let Some(process) = self.processes.get_mut(&process) {
-            process.died.get_or_insert(at);
+    pub(super) fn died(&mut self, owner: Owner, at: Timestamp) {
+        let Some(process) = self.processes.get_mut(&owner) else { return };
+        let is_first = process.died.replace(at).is_none();
+        // Where it has a stream, that is lost as well.
+        if is_first && process.streams.values().all(|stream| stream.ended.is_some()) {
+            self.lost(owner, BTreeSet::new());
         }
     }
 

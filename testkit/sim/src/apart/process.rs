@@ -1,6 +1,6 @@
 //! Worker processes: they take items, execute them, and bring answers to whichever server is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -139,13 +139,22 @@ impl Process {
             let executing = unpoisoned(&self.executing).clone();
             let tasks: Vec<_> = executing.into_iter().map(|(token, instance)| (instance, token)).collect();
             if !tasks.is_empty() {
-                let unknown = server.resume(world, Arc::clone(&self.name), tasks).await.ok()?;
+                let resumed = server.resume(world, Arc::clone(&self.name), tasks).await;
+                let Ok(unknown) = resumed else {
+                    world.journal.notes().lost(self.owner, BTreeSet::new());
+                    return None;
+                };
                 if !unknown.is_empty() && !world.is_closing() && server.is_open(world) {
                     world.journal.complain(format!("a server does not know tokens of the hub: {unknown:?}"));
                 }
             }
         }
-        server.open(world, self.owner, self.worker(resumes)).await.ok()
+        let opened = server.open(world, self.owner, self.worker(resumes)).await.ok();
+        if resumes && opened.is_none() {
+            // A server waits for it in vain.
+            world.journal.notes().lost(self.owner, BTreeSet::new());
+        }
+        opened
     }
 
     async fn serve(self: &Arc<Self>, world: &Arc<World>, connection: Connection) {
