@@ -191,6 +191,8 @@ impl Workers {
                 // The next turn of the instance may wait for this.
                 state.tell_of_room();
             }
+            // No flight may have it yet.
+            state.custody.forget(&[token.to_owned()]);
             state.take(token)
         };
         let Some(dispatched) = taken else { return self.drop_answer() };

@@ -115,6 +115,8 @@ impl Executor for Workers {
         let request = match workitem::activity_request(task) {
             Ok(request) => request,
             Err(error) => {
+                // An answer that waits for the session has no effect.
+                self.answers_dropped(task.id);
                 let details = failure::failure("Undecodable", error.to_string()).non_retriable();
                 return ActivityDone::Failed(details).into();
             }

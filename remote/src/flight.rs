@@ -33,12 +33,21 @@ pub(crate) enum Event {
     Abandoned(StreamId),
     /// That stream is gone. Its worker may still answer over another, perhaps without the token.
     Lost { stream: StreamId, names_tokens: bool },
-    /// The worker that had lost the stream `from` has opened the stream `to`. It executes the item if `has_it`.
-    Returned { from: StreamId, to: StreamId, has_it: bool },
+    /// The worker that had lost the stream `from` has opened the stream `to`.
+    Returned { from: StreamId, to: StreamId, has_it: Has },
     /// A worker that has no stream yet says that it executes the task under that token.
     Executes(Claimed),
     /// The session is over, or another flight has the task.
     Over,
+}
+
+/// What a worker that comes again has of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Has {
+    Executes,
+    Nothing,
+    /// The item may have been on its way when the stream broke.
+    Unknown,
 }
 
 /// How a flight ends.
@@ -128,6 +137,10 @@ pub(crate) struct Flight<'w> {
     is_cancelled: bool,
     /// The run of the task is over: no other worker begins it.
     is_unwanted: bool,
+    /// Its worker has come again after it lost its stream, and may or may not execute the item.
+    has_returned: bool,
+    /// A worker was lost with the turn, and that is not counted yet.
+    owes_death: bool,
     /// When a worker was lost with it.
     lost_at: Option<Steady>,
     /// The build id of the worker that got it last.
@@ -200,6 +213,8 @@ impl<'w> Flight<'w> {
             drains: false,
             is_cancelled: false,
             is_unwanted: false,
+            has_returned: false,
+            owes_death: false,
             lost_at: None,
             build: None,
             unsure: false,
@@ -240,6 +255,12 @@ impl<'w> Flight<'w> {
                     Some(end) => return end,
                     None => continue,
                 },
+                Launch::Suspect | Launch::Nobody(_) if self.owes_death && self.grace_ends(load).is_none() => {
+                    match self.count_death(load).await {
+                        Some(end) => return end,
+                        None => continue,
+                    }
+                }
                 Launch::Suspect => return End::Rests,
                 Launch::TooLarge(max) => return End::TooLarge(max),
                 Launch::Nobody(room) => match self.grace_ends(load) {
@@ -273,14 +294,30 @@ impl<'w> Flight<'w> {
     fn join(&mut self, load: &Load<'_>, claimed: Claimed) {
         let at = self.workers.env().steady();
         let mut state = self.workers.state();
-        self.at = match state.join(&claimed.token, &self.tell, load.last_action) {
+        self.at = match state.join(&claimed.token, &self.tell, (load.last_action, self.deaths.workers)) {
             Some((stream, false)) => Whereabouts::With(stream),
             // It opens its stream within the grace.
             Some((stream, true)) => Whereabouts::Lost { stream, at, names_tokens: true },
             None => Whereabouts::Lost { stream: AWAY, at, names_tokens: true },
         };
         state.custody.set_out(load.task.map(|fence| fence.task), Some(&claimed.token));
-        self.tokens.push(claimed.token);
+        if !self.tokens.contains(&claimed.token) {
+            self.tokens.push(claimed.token);
+        }
+        // It runs beside others already.
+        match &mut self.trial {
+            Some(trial) if trial.is_noted() => trial.ends_at(at),
+            _ => self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, at)),
+        }
+    }
+
+    /// Gives the worker of a trial free. Where the store has noted the trial, it learns that it is over before the item goes out.
+    fn end_trial(&mut self) {
+        if let Some(trial) = self.trial.take() {
+            self.unsure |= trial.is_noted();
+            let now = self.workers.env().steady();
+            self.workers.state().end_trial(&trial, now);
+        }
     }
 
     /// What is to be done next; sends the item to a worker if one can take it.
@@ -297,7 +334,23 @@ impl<'w> Flight<'w> {
                 // been carried out, and would be taken for that to the next turn.
                 let waits = load.side() == Side::Activity || !names_tokens || self.trial.is_some();
                 let until = at.after(self.workers.options().reconnect_grace);
-                if waits && now < until { Launch::Rests(until) } else { Launch::Died }
+                if waits && now < until {
+                    return Launch::Rests(until);
+                }
+                if self.has_returned {
+                    // Its worker lives, and has not said that it executes the item.
+                    (self.has_returned, self.unsure) = (false, true);
+                    self.comes_back(load);
+                    return self.launch(load);
+                }
+                if !waits && !self.owes_death {
+                    // A stream may break without a death: the turn goes out again at once, and the death is counted before it
+                    // goes out a third time, or back to the store.
+                    self.owes_death = true;
+                    self.comes_back(load);
+                    return self.launch(load);
+                }
+                Launch::Died
             }
             Whereabouts::Here if self.drains || self.is_unwanted => Launch::Drained,
             Whereabouts::Here => match load.rests_until.filter(|until| now < *until) {
@@ -314,7 +367,7 @@ impl<'w> Flight<'w> {
     /// Whether another server may have the task. Its worker may execute it.
     fn must_confirm(&self, load: &Load<'_>) -> bool {
         let has_lapsed = || load.holding.is_some_and(Holding::has_lapsed);
-        load.side() == Side::Activity && !self.is_confirmed && (self.unsure || has_lapsed())
+        !self.is_confirmed && (self.unsure || load.side() == Side::Activity && has_lapsed())
     }
 
     /// Sends the item to a worker, if one can take it.
@@ -330,7 +383,9 @@ impl<'w> Flight<'w> {
             }
         }
         if self.trial.as_ref().is_some_and(|trial| !state.is_open(trial.stream())) {
-            self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
+            drop(state);
+            self.end_trial();
+            return self.launch(load);
         }
         let place = match &self.trial {
             Some(trial) if !trial.is_quiet(now) => return Launch::Rests(trial.quiet_from()),
@@ -437,11 +492,8 @@ impl<'w> Flight<'w> {
             // Preferably another worker has it; one that was asked already would only say the same again (behaviour 34).
             Event::Abandoned(stream) if self.at == Whereabouts::With(stream) => {
                 self.comes_back(load);
-                let mut state = self.workers.state();
-                let now = self.workers.env().steady();
-                self.trial.take().into_iter().for_each(|trial| state.end_trial(&trial, now));
-                let other = state.has_other(load.side(), load.queue, &self.asked);
-                drop(state);
+                self.end_trial();
+                let other = self.workers.state().has_other(load.side(), load.queue, &self.asked);
                 (!other).then(|| End::Abandoned(self.build.take()))
             }
             Event::HistoryWanted => {
@@ -456,18 +508,7 @@ impl<'w> Flight<'w> {
                 None
             }
             Event::Returned { from, to, has_it } => {
-                if let Whereabouts::Lost { stream, .. } = self.at
-                    && stream == from
-                {
-                    match has_it {
-                        true => self.at = Whereabouts::With(to),
-                        // It lives. It has never received the item, or another server has taken its answer.
-                        false => {
-                            self.unsure = true;
-                            self.comes_back(load);
-                        }
-                    }
-                }
+                self.returned(load, (from, to), has_it);
                 None
             }
             Event::Executes(claimed) => {
@@ -494,6 +535,36 @@ impl<'w> Flight<'w> {
             }
         }
         Box::new(receipts)
+    }
+
+    /// The worker that had lost a stream has come again.
+    fn returned(&mut self, load: &Load<'_>, (from, to): (StreamId, StreamId), has_it: Has) {
+        let waits_for_it = match self.at {
+            Whereabouts::Lost { stream, .. } => stream == from,
+            // It took longer than the grace, and the item has not gone out again.
+            Whereabouts::Here => load.side() == Side::Activity && has_it == Has::Executes,
+            Whereabouts::With(_) => false,
+        };
+        if !waits_for_it {
+            return;
+        }
+        match has_it {
+            Has::Executes => {
+                self.at = Whereabouts::With(to);
+                let (now, mut state) = (self.workers.env().steady(), self.workers.state());
+                let token = self.tokens.last().map(String::as_str);
+                state.custody.set_out(load.task.map(|fence| fence.task), token);
+                // On its new stream it is not alone.
+                self.trial.as_mut().into_iter().for_each(|trial| trial.ends_at(now));
+            }
+            // It has never received the item, or another server has taken its answer.
+            Has::Nothing => {
+                self.unsure = true;
+                self.comes_back(load);
+            }
+            // It may still answer within the grace.
+            Has::Unknown => self.has_returned = true,
+        }
     }
 
     fn cancelled(&mut self, reason: CancelReason) -> Option<End> {
@@ -531,6 +602,7 @@ impl<'w> Flight<'w> {
             let now = self.workers.env().steady();
             self.workers.state().end_trial(&trial, now);
         }
+        self.owes_death = false;
         let Some(holding) = load.holding else {
             self.comes_back(load);
             return None;

@@ -15,7 +15,7 @@ use dauer_store::{InstanceId, Steady, TaskFence, TaskName};
 
 use crate::custody::{Claimed, Custody, Settled};
 use crate::debts::Debts;
-use crate::flight::Event;
+use crate::flight::{Event, Has};
 use crate::line::LineIn;
 use crate::options::{Options, Worker};
 use crate::seal::{Seal, Sealed};
@@ -197,6 +197,7 @@ impl State {
         if self.closed {
             return self.connected;
         }
+        self.sweep(now);
         if let (true, Some(name)) = (worker.resumes, &worker.name) {
             // The stream that it has lost may not have been noticed yet.
             let old = |connected: &Connected| connected.worker.name.as_ref() == Some(name);
@@ -224,11 +225,13 @@ impl State {
         };
         for dispatched in self.tokens.all_mut().filter(lost) {
             let from = dispatched.stream;
-            let has_it = match resumes {
-                true => std::mem::take(&mut dispatched.resumed),
-                false => now.since(dispatched.sent_at) >= received_after,
+            let has_it = match (resumes, std::mem::take(&mut dispatched.resumed)) {
+                (true, true) => Has::Executes,
+                (true, false) => Has::Nothing,
+                (false, _) if now.since(dispatched.sent_at) >= received_after => Has::Executes,
+                (false, _) => Has::Unknown,
             };
-            if has_it {
+            if has_it == Has::Executes {
                 (dispatched.stream, dispatched.lost_until) = (to, None);
                 held.push(dispatched.side);
             }
@@ -272,6 +275,11 @@ impl State {
         for (token, instance, Sealed { task, epoch, .. }) in tasks {
             if let Some(dispatched) = self.tokens.get_mut(&token) {
                 (dispatched.worker, dispatched.resumed) = (Some(Arc::clone(worker)), true);
+                if dispatched.lost_until.is_some() {
+                    // The grace begins again.
+                    dispatched.lost_until = Some(until);
+                    let _ = dispatched.tell.unbounded_send(Event::Executes(Claimed { token }));
+                }
                 continue;
             }
             let name = TaskName { instance: instance.clone(), task };
@@ -306,11 +314,11 @@ impl State {
         &mut self,
         token: &str,
         tell: &UnboundedSender<Event>,
-        last_action: i32,
+        (last_action, deaths): (i32, u32),
     ) -> Option<(StreamId, bool)> {
         let dispatched = self.tokens.get_mut(token)?;
         dispatched.tell = tell.clone();
-        dispatched.last_action = last_action;
+        (dispatched.last_action, dispatched.deaths) = (last_action, deaths);
         Some((dispatched.stream, dispatched.lost_until.is_some()))
     }
 

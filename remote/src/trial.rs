@@ -22,12 +22,15 @@ pub(crate) struct Trial {
     quiet_from: Steady,
     is_noted: bool,
     ends: Option<Steady>,
+    /// Longer trials count as this long: the rest is the wait for a store or a worker.
+    longest: Duration,
 }
 
 impl Trial {
     /// A trial on a worker on which something began last at `last_begun`.
     pub(crate) fn reserve(stream: StreamId, now: Steady, (last_begun, quiet): (Steady, Duration)) -> Self {
-        Self { stream, reserved_at: now, quiet_from: last_begun.after(quiet), is_noted: false, ends: None }
+        let (quiet_from, longest) = (last_begun.after(quiet), 2 * quiet);
+        Self { stream, reserved_at: now, quiet_from, is_noted: false, ends: None, longest }
     }
 
     pub(crate) fn stream(&self) -> StreamId {
@@ -57,6 +60,11 @@ impl Trial {
         self.ends = Some(now.after(quiet));
     }
 
+    /// The item may run beside others now: nothing that ends its worker counts as a death in this trial any more.
+    pub(crate) fn ends_at(&mut self, now: Steady) {
+        self.ends = Some(now);
+    }
+
     /// When it has run alone for long enough; none before it begins.
     pub(crate) fn ends(&self) -> Option<Steady> {
         self.ends
@@ -68,6 +76,6 @@ impl Trial {
 
     /// Until when workers rest from trials, if this one ends now.
     pub(crate) fn rest_until(&self, now: Steady) -> Steady {
-        now.after(now.since(self.reserved_at).saturating_mul(REST_SHARE))
+        now.after(now.since(self.reserved_at).min(self.longest).saturating_mul(REST_SHARE))
     }
 }

@@ -166,7 +166,8 @@ async fn worker_that_resumes_keeps_its_activity_beyond_the_grace() {
     let first = Stage::on(&hub, grace(LONG), short());
     let mut stream = first.workers.connect(own());
     let token = activity_out(&first, &mut stream, "a").await;
-    first.kill();
+    activity_out(&first, &mut stream, "b").await;
+    first.stop().await;
     let second = Stage::on(&hub, grace(Duration::from_millis(400)), short());
     let unknown = second
         .workers
@@ -175,8 +176,12 @@ async fn worker_that_resumes_keeps_its_activity_beyond_the_grace() {
     assert_eq!(unknown, ["t1.nonsense"]);
     let mut stream = second.workers.connect(own());
     let mut other = second.workers.connect(Worker::default());
-    second.until(|figures| figures.activities_held == 1).await;
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    // The other activity is begun again: the grace is over.
+    let begun = tokio::select! {
+        item = next(&mut stream) => activity(item).1,
+        item = next(&mut other) => activity(item).1,
+    };
+    assert_eq!(begun.orchestration_instance.unwrap().instance_id, "b");
     no_item(&mut other).await;
     second.bring(done("a", &token)).await;
     drop(other);

@@ -58,12 +58,12 @@ async fn take(
     let mut answers = answers.fuse();
     let mut flying = FuturesUnordered::new();
     loop {
-        let mut numbers = Vec::new();
+        let mut arrived = Vec::new();
         if flying.len() >= IN_FLIGHT_MAX {
-            numbers.extend(flying.next().await.flatten());
+            arrived.extend(flying.next().await);
         } else {
             futures::select_biased! {
-                number = flying.select_next_some() => numbers.extend(number),
+                number = flying.select_next_some() => arrived.push(number),
                 brought = answers.select_next_some() => match brought {
                     Ok(brought) => flying.push(taken(Arc::clone(&hubs), Arc::clone(&hub), brought)),
                     // It broke: what has come is taken all the same, and nothing more comes.
@@ -73,22 +73,34 @@ async fn take(
             }
         }
         while let Some(Some(number)) = flying.next().now_or_never() {
-            numbers.extend(number);
+            arrived.push(number);
         }
+        let (mut numbers, mut not_taken) = (Vec::new(), None);
+        for number in arrived {
+            match number {
+                Ok(number) => numbers.push(number),
+                Err(status) => not_taken = Some(status),
+            }
+        }
+        // A worker that has gone does not want to know.
         if !numbers.is_empty() {
-            // Whoever is gone does not want to know.
             let _ = tell.send(Ok(Taken { numbers })).await;
+        }
+        if let Some(status) = not_taken {
+            let _ = tell.send(Err(status)).await;
+            return;
         }
     }
 }
 
-/// Takes one. Returns its number when the worker can forget it.
-async fn taken(hubs: Arc<Hubs>, hub: Arc<Hub>, brought: Brought) -> Option<u64> {
+/// Takes one. Returns its number when the worker can forget it. An answer that is not taken ends the stream: the worker brings
+/// it, and all that follow, by another call to the hub as it is then.
+async fn taken(hubs: Arc<Hubs>, hub: Arc<Hub>, brought: Brought) -> Result<u64, Status> {
     match brought.answer {
         Some(Answer::Turn(response)) => hub.workers.complete_turn(response).await,
-        Some(Answer::Activity(response)) => work::complete_activity(&hubs, &hub, response).await.ok()?,
+        Some(Answer::Activity(response)) => work::complete_activity(&hubs, &hub, response).await?,
         // Of a newer worker: nothing will ever come of it.
         None => {}
     }
-    Some(brought.number)
+    if hub.workers.is_closed() { Err(status::stopping()) } else { Ok(brought.number) }
 }

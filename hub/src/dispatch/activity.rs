@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
-use futures::future::{Either, select};
 
 use dauer_core::model::{Completion, Task, TaskFence};
 use dauer_core::send;
@@ -66,18 +65,11 @@ pub(super) async fn run(session: Arc<Session>, work: ActivityWork) -> ActivityEn
     if let Some(failure) = worn_out(&session, &work.lease) {
         return ActivityDone::Failed(failure).into();
     }
-    let rest = session.executor.runs_code().then(|| rest(&work.lease, session.options.restart_grace));
-    if let Some(rest) = rest.flatten() {
-        let rested = session.sleep(rest);
-        if let Either::Right(_) = select(rested, work.cancellation.cancelled()).await {
-            return ActivityDone::GivenUp.into();
-        }
-    }
     session.executor.activity(work).await
 }
 
 /// How long a task rests whose worker may still execute it: a server held the task, and its session has ended.
-pub(crate) fn rest(lease: &TaskLease, grace: Duration) -> Option<Duration> {
+pub(super) fn rest(lease: &TaskLease, grace: Duration) -> Option<Duration> {
     let rest = lease.mark?.after(grace).since(lease.now);
     (!rest.is_zero()).then_some(rest)
 }

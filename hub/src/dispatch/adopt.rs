@@ -86,7 +86,8 @@ impl Dispatch {
                     self.wins.forget_task(&asking.task);
                     self.settle_adoption(asking.purpose, lease);
                 }
-                Err(Refused::NotExecuted(_) | Refused::Unknown(_)) if !self.session.is_over() => {
+                Err(refused) if !matches!(refused, Refused::Fenced) && !self.session.is_over() => {
+                    tracing::warn!(error = %refused, "a task could not be adopted; it is tried again");
                     let again = Asking { attempts: asking.attempts + 1, ..asking };
                     let delay = self.session.retry_delay(again.attempts).min(self.session.options.poll_max);
                     let rested = self.session.sleep(delay).map(|()| Step::AdoptAgain(Box::new(again)));

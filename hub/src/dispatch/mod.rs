@@ -188,6 +188,7 @@ impl Dispatch {
                 session.executor.runs_code(),
                 session.options.trial_quiet,
                 session.env.steady(),
+                session.env.random(),
             ),
             commits: Commits::default(),
             tasks,

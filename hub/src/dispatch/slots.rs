@@ -337,6 +337,11 @@ impl Slots {
         self.slots.get(instance).into_iter().flat_map(|slot| &slot.running)
     }
 
+    /// Whether the task runs here under a later epoch.
+    pub(super) fn runs_later(&self, fence: &TaskFence) -> bool {
+        self.running(&fence.instance).any(|task| task.task == fence.task && task.epoch > fence.epoch)
+    }
+
     /// Tells one task that nobody wants its answer.
     pub(super) fn cancel_task(&self, fence: &TaskFence, reason: CancelReason) {
         let task = self.running(&fence.instance).find(|task| task.is(fence));

@@ -62,6 +62,14 @@ impl Suspect {
         }
     }
 
+    /// Deaths of workers in its trials.
+    fn trials(&self) -> u32 {
+        match self {
+            Self::Turn(begin) => begin.claimed.record.deaths.trials,
+            Self::Task(lease) => lease.deaths.trials,
+        }
+    }
+
     /// Deaths of workers with it.
     fn deaths(&self) -> u32 {
         match self {
@@ -161,6 +169,9 @@ pub(super) struct Suspects {
     trying: Option<Trying>,
     /// The next trial may not begin before.
     rests_until: Steady,
+    /// The next trial of an item may not begin before, if its last trial has ended a process: that may have been this one. Drawn
+    /// at random, so that the trials of two hosts in one process do not stay side by side.
+    repeats_from: Steady,
     /// When anything last began in this session, or the session did.
     began_at: Steady,
     /// When a suspect was last given a place.
@@ -172,7 +183,9 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    pub(super) fn new(is_on: bool, quiet: Duration, now: Steady) -> Self {
+    pub(super) fn new(is_on: bool, quiet: Duration, now: Steady, random: u64) -> Self {
+        let spread = u64::try_from((2 * quiet).as_millis()).unwrap_or(u64::MAX - 1);
+        let spread = Duration::from_millis(random % (spread + 1));
         Self {
             is_on,
             quiet,
@@ -181,6 +194,7 @@ impl Suspects {
             leaving: 0,
             trying: None,
             rests_until: now,
+            repeats_from: now.after(quiet * TRIAL_REST + spread),
             began_at: now,
             placed_at: now,
             met: 0,
@@ -238,7 +252,9 @@ impl Suspects {
 
     /// A trial that began at `since` is over. The next one begins so much later that trials take a quarter of the time.
     fn rest_after(&mut self, since: Steady, now: Steady) {
-        self.rests_until = now.after(now.since(since) * TRIAL_REST);
+        // Without what the store took to answer.
+        let took = now.since(since).min(2 * self.quiet);
+        self.rests_until = now.after(took * TRIAL_REST);
     }
 
     /// For how long a suspect without a place is given back: about as long as there has been none. So the delay doubles from one
@@ -249,10 +265,10 @@ impl Suspects {
     }
 
     /// The same for one that is to have a trial, and cannot have it now.
-    fn trial_delay(&self, now: Steady, random: u64) -> Duration {
+    fn trial_delay(&self, now: Steady, until: Steady, random: u64) -> Duration {
         let rest = match self.trying {
             Some(_) => SUSPECT_DELAY_MAX,
-            None => self.rests_until.since(now).clamp(SUSPECT_DELAY_MIN, SUSPECT_DELAY_MAX),
+            None => until.since(now).clamp(SUSPECT_DELAY_MIN, SUSPECT_DELAY_MAX),
         };
         backoff::delay(rest, rest, 1, random)
     }
@@ -295,8 +311,12 @@ impl Dispatch {
         if self.stopping {
             self.put_back(suspect, Duration::ZERO);
         } else if is_alone(deaths, slots) {
-            if suspects.trying.is_some() || now < suspects.rests_until {
-                let delay = suspects.trial_delay(now, random);
+            let until = match suspect.trials() {
+                0 => suspects.rests_until,
+                _ => suspects.rests_until.max(suspects.repeats_from),
+            };
+            if suspects.trying.is_some() || now < until {
+                let delay = suspects.trial_delay(now, until, random);
                 self.put_back(suspect, delay);
             } else {
                 self.be_quiet_for(suspect);
@@ -539,7 +559,7 @@ mod tests {
 
     #[test]
     fn delay_without_a_place_doubles_up_to_its_maximum() {
-        let suspects = Suspects::new(true, Duration::from_secs(15), Steady(0));
+        let suspects = Suspects::new(true, Duration::from_secs(15), Steady(0), 0);
         for (at, full) in [(0, 1_000), (3_000, 3_000), (20_000, 20_000), (900_000, 30_000)] {
             for random in [0, 9, u64::MAX] {
                 let millis = suspects.delay(Steady(at), random).as_millis();

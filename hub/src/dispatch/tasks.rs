@@ -166,7 +166,8 @@ impl Dispatch {
         let instance = fence.instance.clone();
         self.slots.task_ends(fence);
         self.suspects.task_ended(fence);
-        let place = self.slots.place_for(&instance, execution).filter(|_| self.fuses);
+        let place =
+            self.slots.place_for(&instance, execution).filter(|_| self.fuses && !self.suspects.is_closed());
         match (ending, place) {
             (Ending::Result(completion, _), Some((waiting, due))) => {
                 waiting.push(completion);

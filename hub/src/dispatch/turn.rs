@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 
 use dauer_core::ledger::Ledger;
-use dauer_core::model::{Checkpoint, Completion, Details, Record, Trouble, TroubleKind};
+use dauer_core::model::{Checkpoint, Completion, Deaths, Details, Record, Trouble, TroubleKind};
 use dauer_core::planted::{self, Bug};
 use dauer_core::turn::{self, Finished, Input, Plan, Stalled};
 use dauer_proto::{HistoryEvent, failure};
@@ -113,6 +113,8 @@ fn begin(
     let ClaimedTurn { fence, record, messages, now, .. } = claimed;
     let now = if planted::is_on(Bug::HostClock) { session.env.now() } else { now };
     let (given_up, poison) = (given_up(session, &record), poison(session, &record));
+    // As the store counts them. The plan of a new run has another record.
+    let (deaths, stalled) = (record.deaths, stalled_as_poison(&record));
     let plan = match turn::begin(Input { fence, record, messages, completions, now }, &ledger) {
         Ok(plan) => plan,
         Err(stalled) => return Progress::Done(Err(stalled.into())),
@@ -133,7 +135,7 @@ fn begin(
         let failed = turn::fail(plan, ledger, details).map(|finished| prepared(finished, None));
         return Progress::Done(failed.map_err(Setback::from));
     }
-    run(session, plan, ledger, past)
+    run(session, plan, ledger, past, (deaths, stalled))
 }
 
 /// A run that has ended is never live, so that its history is at hand.
@@ -147,15 +149,21 @@ fn obey(plan: Plan, ledger: &Ledger, past: Past) -> Result<Prepared, Setback> {
     Ok(prepared(finished, Some(Past::History(events))))
 }
 
-fn run(session: &Arc<Session>, plan: Plan, ledger: Ledger, past: Past) -> Progress {
+fn run(
+    session: &Arc<Session>,
+    plan: Plan,
+    ledger: Ledger,
+    past: Past,
+    (deaths, stalled): (Deaths, u32),
+) -> Progress {
     let past = if plan.is_fresh() { Past::History(Vec::new()) } else { past };
     let instance = ledger.instance().clone();
     let holding = (!session.executor.runs_code()).then(|| {
-        let stalled = stalled_as_poison(plan.record());
         let poison_from = session.options.trial_deaths_max.saturating_add(stalled);
         Holding::new(session, Item::Turn(plan.fence().clone()), poison_from)
     });
-    let work = TurnWork { instance, record: plan.record().clone(), past, new: plan.new_events(), holding };
+    let record = Record { deaths, ..plan.record().clone() };
+    let work = TurnWork { instance, record, past, new: plan.new_events(), holding };
     match session.executor.turn_at_once(work) {
         Attempt::Done(done) => {
             Progress::Done(finish(session, plan, ledger, done.map_err(Unfinished::Stalled)))

@@ -14,7 +14,7 @@ use dauer_store::{ClaimedTurn, Item, Release, TaskLease, TaskName};
 
 use super::slots::Admitted;
 use super::suspects::Suspect;
-use super::{Dispatch, Step};
+use super::{Dispatch, Step, activity};
 
 /// What was won and has no place yet, and what was received and may be recalled.
 #[derive(Default)]
@@ -83,6 +83,9 @@ impl Dispatch {
             self.room.turns_won();
         }
         self.wins.received_all(&turns, &tasks);
+        // What has been adopted since, under a later epoch, is not held as it was won.
+        let tasks =
+            tasks.into_iter().filter(|lease| !self.slots.runs_later(&lease.fence)).collect::<Vec<_>>();
         for turn in turns {
             match self.suspects.lets_begin(turn.record.deaths) {
                 true => self.wins.turns.push_back(turn),
@@ -135,6 +138,11 @@ impl Dispatch {
     fn won_task(&mut self, lease: TaskLease) {
         let has_room = self.room.for_won_tasks(self.load()) > 0;
         self.tasks.take(1);
+        let rest = activity::rest(&lease, self.session.options.restart_grace);
+        if let Some(rest) = rest.filter(|_| self.session.executor.runs_code()) {
+            // A worker of a server may still execute it. It takes no place here meanwhile.
+            return self.give_task_back(lease.fence, rest, false);
+        }
         self.begin_task_or_put_back(lease, has_room);
     }
 

@@ -37,8 +37,9 @@ use crate::runtime::TokioEnv;
 /// The first delay before a stream is opened again; doubled with each attempt that fails.
 const RECONNECT_MIN: Duration = Duration::from_millis(200);
 
-/// The longest. A server that comes back is noticed within it.
-const RECONNECT_MAX: Duration = Duration::from_secs(15);
+/// The longest. A server that comes back is noticed within it. Well below the time after which a server takes a worker for dead
+/// that has lost its stream (10 s by default).
+const RECONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// A stream on which nothing came for so long, not even a ping, is dead (behaviour 4).
 const SILENCE_MAX: Duration = Duration::from_secs(120);

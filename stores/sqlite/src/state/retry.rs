@@ -2,6 +2,7 @@
 
 use dauer_store::InstanceId;
 
+use super::claim::readable;
 use super::{ABSENT, Scope};
 use crate::fail::Outcome;
 
@@ -14,7 +15,8 @@ impl Scope<'_, '_> {
         self.touch()?;
         let mut count = 0;
         for id in ids {
-            let Some(mut loaded) = self.fetch(id)? else { continue };
+            // A damaged instance does not keep the others from being retried.
+            let Some(mut loaded) = readable(self.fetch(id))?.flatten() else { continue };
             let retrying = loaded.instance.check_retry(self.context(), &self.facts(Some(&loaded.stored)))?;
             match retrying {
                 Some(retrying) => {
