@@ -184,6 +184,11 @@ impl Custody {
         None
     }
 
+    /// Whether the answer to a task waits here for a flight.
+    pub(crate) fn is_answered(&self, task: MessageId) -> bool {
+        matches!(self.tasks.get(&task), Some(Known::Answered { .. }))
+    }
+
     /// The token under which a worker executes a task that no flight has.
     pub(crate) fn executed(&self, task: MessageId) -> Option<String> {
         match self.tasks.get(&task) {

@@ -602,7 +602,8 @@ impl<'w> Flight<'w> {
             let now = self.workers.env().steady();
             self.workers.state().end_trial(&trial, now);
         }
-        self.owes_death = false;
+        // Counted is the death before this one, where that was not: this one is owed then.
+        self.owes_death &= matches!(self.at, Whereabouts::Lost { .. });
         let Some(holding) = load.holding else {
             self.comes_back(load);
             return None;

@@ -282,6 +282,10 @@ impl State {
                 }
                 continue;
             }
+            // The worker brings an answer again that is here. Under this token it executes nothing.
+            if self.custody.is_answered(task) {
+                continue;
+            }
             let name = TaskName { instance: instance.clone(), task };
             let fence = TaskFence { task, instance: instance.clone(), epoch };
             let (tell, _) = futures::channel::mpsc::unbounded();

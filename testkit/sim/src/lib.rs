@@ -11,7 +11,8 @@
 //! 4. `hosts`, `code`, `clients`, `cases`, `operator`: those who take part; `journal`: every commit, whoever heard of
 //!    it; `history`: every call of a client and its answer;
 //! 5. `churn`: a second hub whose instances come and go, `rivals`: its clients, `errand`: what they start;
-//! 6. `killers`: a world of its own, whose code kills its process;
+//! 6. `killers`: a world of its own, whose code kills its process; `apart`: another ([`Config::apart`]): servers whose remote
+//!    workers have lives of their own;
 //! 7. [`run()`]: all of it, until everything has finished; `check`: outcomes, auditor, replay; `history`:
 //!    linearizability; `liveness`: L1 to L4; [`coverage`]: whether everything was tested at all.
 //!

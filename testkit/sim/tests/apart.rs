@@ -25,6 +25,15 @@ fn servers_with_remote_workers_keep_their_promises() {
     }
 }
 
+/// Seeds that found something that is mended since.
+#[test]
+fn mended_seeds_of_servers_stay_clean() {
+    let seeds = [41, 86, 90, 179, 369, 395, 1751, 2741, 2914, 3131, 6687, 10952];
+    let batch = run_all(seeds, &apart(), cores(), |_, _| {});
+    let report: Vec<String> = batch.failed.iter().map(ToString::to_string).collect();
+    assert!(batch.failures == 0, "{}", report.join("\n"));
+}
+
 #[test]
 fn seed_of_servers_gives_the_same_run_again() {
     for seed in 0..5 {

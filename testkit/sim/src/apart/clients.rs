@@ -86,7 +86,8 @@ fn judge(world: &World, (id, life): (&InstanceId, &Life), input: &Input, record:
 fn check_deaths(world: &World, id: &InstanceId) {
     let mut notes = world.journal.notes();
     // A death beside the end of a server may be counted by none.
-    let most = world.settings.halvings() + TRIAL_DEATHS_MAX + DEATHS_BESIDE + notes.servers_lost;
+    let most =
+        world.settings.halvings() + TRIAL_DEATHS_MAX + DEATHS_BESIDE + notes.servers_lost + notes.excused;
     let of = |item: &&String| item.starts_with(&format!("{id}/")) || item.contains(&format!(" {id} "));
     let deaths: Vec<(String, u32)> = notes
         .killed

@@ -54,6 +54,8 @@ pub(super) struct Notes {
     pub(super) killed: BTreeMap<Item, u32>,
     /// Servers and sessions that have ended. A death is not counted where its server ends first.
     pub(super) servers_lost: u32,
+    /// Pauses, each of which may cost a death that counts for nothing.
+    pub(super) excused: u32,
     pub(super) begun: u64,
     pub(super) begun_again: u64,
     pub(super) taken: u64,

@@ -77,10 +77,8 @@ impl Interceptor for Watch {
                 let done = batch.iter().zip(results).filter(|(_, result)| result.is_ok());
                 done.for_each(|(checkpoint, _)| self.check_commit(checkpoint));
             }
-            (Call::Attach { .. }, Answer::Attach(Ok(_))) => {
-                if self.opened.swap(true, Ordering::Relaxed) {
-                    world.journal.notes().servers_lost += 1;
-                }
+            (Call::Attach { .. }, Answer::Attach(Ok(_))) if self.opened.swap(true, Ordering::Relaxed) => {
+                world.journal.notes().servers_lost += 1;
             }
             (Call::Died { .. }, _) => world.look(),
             _ => {}

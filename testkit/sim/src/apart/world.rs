@@ -254,6 +254,8 @@ impl World {
         let most = PAUSED_MAX.min(RECONNECT_GRACE / 2);
         let pause = self.random(|random| random.duration(most));
         self.note(&[45, u64::from(owner.0)], || format!("{} is paused for {pause:?}", owner.0));
+        // What kills a paused worker may do so after its trial.
+        self.journal.notes().excused += 1;
         self.executor.stop(owner);
         let (executor, until) = (self.executor.clone(), self.sleep(pause));
         let resumes = async move {
