@@ -32,6 +32,7 @@ async fn checkout(ctx: OrchestrationContext, input: Value) -> Result<Value> {
     match input.as_str() {
         Some("waits") => Ok(ctx.event(APPROVED).await?),
         Some("fails") => Ok(ctx.call(CHARGE, &input).await?),
+        Some("stalls") => panic!("there is no stock"),
         _ => Ok(input),
     }
 }
@@ -61,6 +62,7 @@ impl World {
         if WITHOUT_STORE.contains(&verb) || verb.starts_with('-') {
             return world;
         }
+        let stalled = verb == "retry";
         let status = match verb {
             "list" if script.contains("--status running") => Status::Running,
             "raise" | "suspend" | "resume" | "terminate" => Status::Running,
@@ -68,7 +70,7 @@ impl World {
             _ => Status::Completed,
         };
         let named = STORES.into_iter().find(|store| script.contains(store)).unwrap_or("dauer.db");
-        world.open(named, status);
+        world.open(named, status, stalled);
         world
     }
 
@@ -91,7 +93,7 @@ impl World {
         self.user.folder.0.join("home")
     }
 
-    fn open(&mut self, store: &'static str, status: Status) {
+    fn open(&mut self, store: &'static str, status: Status, stalled: bool) {
         let path = self.home().join(store);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _entered = self.runtime.enter();
@@ -105,6 +107,7 @@ impl World {
         let input = match status {
             Status::Running => "waits",
             Status::Failed => "fails",
+            _ if stalled => "stalls",
             _ => "done",
         };
         self.runtime.block_on(async {
@@ -114,15 +117,21 @@ impl World {
         });
         self.live.push(Live { store, hub, stop, running });
         for id in IDS {
-            self.settles(store, id, status);
+            self.becomes(store, id, |record| match stalled {
+                true => record.trouble.is_some(),
+                false => record.status == status,
+            });
         }
     }
 
     /// Waits until an instance stands so.
     pub(crate) fn settles(&self, store: &str, id: &str, status: Status) {
+        self.becomes(store, id, |record| record.status == status);
+    }
+
+    fn becomes(&self, store: &str, id: &str, so: impl Fn(&dauer::Record) -> bool) {
         let live = self.live.iter().find(|live| live.store == store).unwrap();
         let id = InstanceId::new(id).unwrap();
-        let so = |record: &dauer::Record| record.status == status;
         self.runtime.block_on(live.hub.client().raw().wait(&id, SOON, so)).unwrap();
     }
 
