@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dauer_audit::collect;
 use dauer_faults::{Answer, Call, Destination, Interceptor, Op, wrap_hub};
-use dauer_store::{Cause, Credit, Env, InstanceId, Manage, Refused, SessionId, Work};
+use dauer_store::{Cause, Credit, Env, InstanceId, Item, Manage, Refused, SessionId, Work};
 use futures::FutureExt;
 
 use crate::env::SimEnv;
@@ -33,6 +33,8 @@ struct State {
     /// Deaths by a suspect as it began; and suspects that died with these, and had not begun.
     unbegun: (u64, u64),
     trials: u64,
+    /// The instance whose trial is open, by process.
+    on_trial: BTreeMap<Owner, InstanceId>,
 }
 
 /// All processes of a world.
@@ -66,7 +68,16 @@ impl Aboard {
     }
 
     pub(super) fn begin(self: &Arc<Self>, owner: Owner, key: &Key) -> Begun {
-        unpoisoned(&self.state).running.entry(owner).or_default().insert(key.clone());
+        {
+            let mut state = unpoisoned(&self.state);
+            state.running.entry(owner).or_default().insert(key.clone());
+            if let Some(alone) = state.on_trial.get(&owner)
+                && *alone != key.0
+            {
+                let said = format!("killers: {} begins beside the trial of {alone}", key.0);
+                unpoisoned(&self.violations).push(said);
+            }
+        }
         let numbers = [20, u64::from(owner.0)];
         self.executor
             .trace()
@@ -147,6 +158,13 @@ impl Aboard {
     }
 }
 
+fn instance_of(item: &Item) -> InstanceId {
+    match item {
+        Item::Turn(fence) => fence.instance.clone(),
+        Item::Task(fence) => fence.instance.clone(),
+    }
+}
+
 /// The way of one process to the store.
 pub(super) struct Way {
     pub(super) aboard: Arc<Aboard>,
@@ -189,16 +207,28 @@ impl Interceptor for Way {
             Call::Attach { host } => {
                 unpoisoned(&self.aboard.state).sessions.push((self.owner, host.session));
             }
-            Call::Trial { trials } if trials.iter().any(|trial| trial.open) => {
-                unpoisoned(&self.aboard.state).trials += 1;
+            Call::Trial { trials } => {
+                let mut state = unpoisoned(&self.aboard.state);
+                state.trials += u64::from(trials.iter().any(|trial| trial.open));
+                // What follows the call that closes it may begin before its answer.
+                state.on_trial.remove(&self.owner);
             }
             _ => {}
         }
+        let opens = match &call {
+            Call::Trial { trials } => {
+                trials.iter().find(|trial| trial.open).map(|trial| instance_of(&trial.item))
+            }
+            _ => None,
+        };
         let can_fail =
             matches!(op, Op::Trial | Op::Release | Op::CompleteActivities | Op::CommitTurns | Op::Renew);
         let fails = can_fail && self.env.random() % 10_000 < self.aboard.failing;
         let refused = fails.then(|| call.refuse(&Refused::Unknown(Cause::new("a lost answer")))).flatten();
         let answer = to.carry_out(call).await;
+        if let (Some(instance), Some(None)) = (opens, answer.results().first()) {
+            unpoisoned(&self.aboard.state).on_trial.insert(self.owner, instance);
+        }
         self.live().await;
         refused.unwrap_or(answer)
     }
