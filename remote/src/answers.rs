@@ -125,6 +125,7 @@ impl Workers {
     async fn answer(&self, task: TaskName, token: &str, response: ActivityResponse) -> Brought {
         let done = ActivityDone::from(workitem::activity_outcome(response));
         self.count(&self.counts.activities);
+        let _storing = Storing::begin(self, task.task);
         loop {
             let (settled, outcome) = oneshot::channel::<()>();
             let sessions_ended = {
@@ -220,6 +221,26 @@ impl Workers {
     fn dropped(&self) -> Brought {
         self.drop_answer();
         Brought::Taken
+    }
+}
+
+/// An answer to a task is on its way to the store: a worker that names the task meanwhile, because it does not know that yet,
+/// executes nothing.
+struct Storing<'w> {
+    workers: &'w Workers,
+    task: MessageId,
+}
+
+impl<'w> Storing<'w> {
+    fn begin(workers: &'w Workers, task: MessageId) -> Self {
+        workers.state().custody.stores(task);
+        Self { workers, task }
+    }
+}
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        self.workers.state().custody.has_stored(self.task);
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Custody {
     wanted: VecDeque<TaskName>,
     /// Those, and the tasks that it adopts now. A second adoption would begin a task whose answer the first has brought.
     asked: BTreeSet<MessageId>,
+    /// Tasks whose answers are on their way to the store, and how many of each.
+    storing: BTreeMap<MessageId, usize>,
     /// Of the stream of adoptions.
     waker: Option<Waker>,
 }
@@ -184,9 +186,24 @@ impl Custody {
         None
     }
 
-    /// Whether the answer to a task waits here for a flight.
+    /// An answer to the task has come.
+    pub(crate) fn stores(&mut self, task: MessageId) {
+        *self.storing.entry(task).or_default() += 1;
+    }
+
+    /// An answer to the task is settled, or was not taken.
+    pub(crate) fn has_stored(&mut self, task: MessageId) {
+        if let Some(count) = self.storing.get_mut(&task) {
+            *count -= 1;
+            if *count == 0 {
+                self.storing.remove(&task);
+            }
+        }
+    }
+
+    /// Whether an answer to the task has come and is not settled.
     pub(crate) fn is_answered(&self, task: MessageId) -> bool {
-        matches!(self.tasks.get(&task), Some(Known::Answered { .. }))
+        self.storing.contains_key(&task)
     }
 
     /// The token under which a worker executes a task that no flight has.
