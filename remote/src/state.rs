@@ -387,7 +387,8 @@ impl State {
         if !gone.worker.resumes {
             self.forget(|dispatched| dispatched.stream == stream && dispatched.tell.is_closed());
         }
-        self.tell_host();
+        // An item that waits for room there may be one that no other worker can take.
+        self.tell_of_room();
     }
 
     /// Every stream ends, and nobody can connect any more. What was handed out may still be answered.
@@ -396,7 +397,7 @@ impl State {
         self.streams.clear();
         self.custody.close();
         self.sealing.clear();
-        self.tell_host();
+        self.tell_of_room();
     }
 
     pub(crate) fn streams(&self) -> usize {
