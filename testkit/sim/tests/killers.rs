@@ -37,7 +37,7 @@ fn killers_of_a_seed_run_the_same_twice() {
 fn bugs_in_the_rules_of_suspects_are_found_by_their_effect() {
     for (bug, told) in [
         (Bug::SurplusStays, "died before they began"),
-        (Bug::TrialBesideOthers, "was taken for poison"),
+        (Bug::TrialBesideOthers, "begins beside the trial"),
         (Bug::PlainDeathsCount, "was taken for poison"),
     ] {
         let config = Config { planted: Some(bug), ..Config::default() };
