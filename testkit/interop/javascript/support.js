@@ -31,7 +31,9 @@ export class Server {
     const program = process.env.DAUER;
     assert(program, "DAUER must hold the absolute path of the dauer binary");
     const store = `sqlite:${join(this.folder, "hub.db")}`;
-    const stated = ["serve", "--store", store, "--grpc", this.host, "--http", "off"];
+    // This SDK brings no answer from before a restart: the activity runs again after the grace.
+    const graces = ["--restart-grace", "10s", "--reconnect-grace", "2s"];
+    const stated = ["serve", "--store", store, "--grpc", this.host, "--http", "off", ...graces];
     const log = createWriteStream(join(this.folder, "server.log"), { flags: "a" });
     await once(log, "open");
     const command = [...MORTAL, program, ...stated];
