@@ -1,6 +1,6 @@
 //! Code that kills the process that runs it, beside code that does not; and power losses of all hosts at once.
 //!
-//! A world of its own: real hosts on a memory store, whose executor ([`code`]) kills its host where its input says so. It shows
+//! A world of its own: real hosts on a memory store, whose executor (`code`) kills its host where its input says so. It shows
 //! what `docs/decisions/suspects-and-trials.md` promises:
 //!
 //! - poison that kills within the quiet time is recognised after a number of deaths that the slots bound, also beside other poison;
