@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use dauer::{HubName, Store};
@@ -23,6 +24,10 @@ const FOLDER: &str = ".dauer";
 
 /// The file in the folder.
 const FILE: &str = "dauer.db";
+
+/// How long activities rest that were with an earlier server: not for long, because a developer mostly restarts server and program
+/// together, and waits.
+const RESTART_GRACE: Duration = Duration::from_secs(10);
 
 /// What `dauer dev` is told.
 #[derive(Args)]
@@ -60,7 +65,9 @@ pub(crate) fn run(dev: Dev) -> Result<ExitCode, Failure> {
         let url = format!("sqlite:{}", dev.folder.join(FILE).display());
         let store = Store::open(&url)?;
         let settings = Settings { grpc: dev.grpc, http: dev.http, ..Settings::default() };
-        let options = settings.apply(ServerOptions::new(store.clone()))?;
+        let mut options = ServerOptions::new(store.clone());
+        options.workers.restart_grace = RESTART_GRACE;
+        let options = settings.apply(options)?;
         let asked = options.grpc;
         let server = bind(options).await?;
         tell(&server, &url, asked)?;
