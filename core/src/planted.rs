@@ -88,7 +88,7 @@ bugs! {
     ResumeIgnored = "resume-ignored",
     /// The answer to an earlier turn is taken for that to the present one.
     OldAnswerTaken = "old-answer-taken",
-    /// A worker is told that its answer is taken before it is stored.
+    /// The call that brings an answer returns before the answer is stored.
     TakenTooSoon = "taken-too-soon",
     /// An item is poison after as many deaths as a trial needs, whatever else its workers ran.
     AnyDeathIsPoison = "any-death-is-poison",

@@ -28,7 +28,7 @@ pub(super) struct Asking {
 
 /// Why the session is to hold a task.
 enum Purpose {
-    /// A worker executes or has answered it. The executor is told.
+    /// A worker executes or has answered it. The executor learns the outcome.
     Executor(oneshot::Sender<Adopted>),
     /// Its answer came when the session had lost the task.
     Answer(Box<Answer>),

@@ -58,7 +58,7 @@ impl Answer {
 pub(super) struct Tasks {
     in_flight: usize,
     answers: Vec<Answer>,
-    /// Answers that were not stored because the session is over. Their receipts are dropped after it, so that whoever brought
+    /// Answers that were not stored because the session is over. Their receipts are dropped after it, so that the caller that brought
     /// one learns that it may not have been taken.
     not_stored: Vec<Answer>,
     /// Where activities report.
